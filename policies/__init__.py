@@ -1,0 +1,1 @@
+"""Eviction and admission policies: one text for simulator and server."""

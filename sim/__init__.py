@@ -1,0 +1,1 @@
+"""The simulator: replay without a clock, and the commands over it."""

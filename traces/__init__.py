@@ -1,0 +1,1 @@
+"""Request traces: model, readers, generators, statistics."""
