@@ -1,1 +1,28 @@
-"""Eviction and admission policies: one text for simulator and server."""
+"""Eviction and admission policies: one text for simulator and server.
+
+A new policy is one file and one line here.
+"""
+
+from hotset.policies import admission, belady, fifo, lru, unbounded
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec
+from hotset.policies.errors import PolicyError
+from hotset.policies.registry import ADMISSIONS, POLICIES
+
+for _spec in (
+    lru.SPEC,
+    fifo.SPEC,
+    belady.SPEC,
+    unbounded.SPEC,
+):
+    POLICIES.add(_spec)
+for _rule in (admission.ALWAYS, admission.THRESHOLD):
+    ADMISSIONS.add(_rule)
+
+__all__ = [
+    "ADMISSIONS",
+    "POLICIES",
+    "AdmissionSpec",
+    "Params",
+    "PolicyError",
+    "PolicySpec",
+]

@@ -1,0 +1,189 @@
+"""A bounded table of counts by key: how often a key was seen, resident or not.
+
+Open addressing with linear probing over int64 keys, entries in two recency lists:
+keys seen once, and keys seen more often. Two ways of staying within the bound:
+`count_recent` drops the least recently counted key (vLLM's tracker),
+`count_hot` drops every key seen once, the newcomer included, as soon as the bound
+would be passed (vllm-marconi-offload's tracker). All operations are O(1) amortised;
+28 bytes an entry and 4 bytes a hash cell, two to four cells an entry.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hotset.policies.arrays import Int32Array, Int64Array
+from hotset.policies.jit import kernel
+from hotset.policies.linked import NEWER, clear_links, link_newest, make_links, unlink
+
+_FREE = -1
+_SIZE, _BOUND, _FREE_HEAD, _FRESH = 0, 1, 2, 3
+
+
+class CountTable(NamedTuple):
+    """Arrays of one table of N entries."""
+
+    cell: Int32Array  # int32[M], M a power of two >= 2 N: entry or -1
+    key: Int64Array  # int64[N]
+    count: Int64Array  # int64[N], at least 1 where in use
+    links: Int32Array  # int32[N + 2, 2]: list 0 seen once, list 1 more often
+    free: Int32Array  # int32[N]: stack of given-back entries
+    numbers: Int64Array  # int64[4]: size, bound, given-back entries, fresh entries
+
+
+def make_counts(bound: int) -> CountTable:
+    """Return an empty table that never holds more than ``bound`` keys."""
+    entries = bound
+    cells = 4
+    while cells < 2 * entries:
+        cells *= 2
+    return CountTable(
+        cell=np.full(cells, _FREE, np.int32),
+        key=np.zeros(entries, np.int64),
+        count=np.zeros(entries, np.int64),
+        links=make_links(entries, 2),
+        free=np.zeros(entries, np.int32),
+        numbers=np.array([0, bound, 0, 0], np.int64),
+    )
+
+
+@kernel
+def counts_clear(table: CountTable) -> None:
+    """Forget every key."""
+    table.cell[:] = _FREE
+    clear_links(table.links, table.key.shape[0])
+    table.numbers[_SIZE] = 0
+    table.numbers[_FREE_HEAD] = 0
+    table.numbers[_FRESH] = 0
+
+
+@kernel
+def _hash(key: int, mask: int) -> int:
+    # 31 bits times a 32-bit odd constant stays within int64.
+    return ((((key ^ (key >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20) & mask
+
+
+@kernel
+def _find_cell(table: CountTable, key: int) -> int:
+    """Return the cell that holds a key, or the free cell where it would go."""
+    mask = table.cell.shape[0] - 1
+    at = _hash(key, mask)
+    while table.cell[at] != _FREE and table.key[table.cell[at]] != key:
+        at = (at + 1) & mask
+    return at
+
+
+@kernel
+def count_of(table: CountTable, key: int) -> int:
+    """Return the count of a key, 0 where it is not in the table."""
+    entry = table.cell[_find_cell(table, key)]
+    if entry == _FREE:
+        return 0
+    return table.count[entry]
+
+
+@kernel
+def _drop(table: CountTable, entry: int) -> None:
+    """Remove an entry, closing the gap in its probe run."""
+    mask = table.cell.shape[0] - 1
+    hole = _find_cell(table, table.key[entry])
+    unlink(table.links, entry)
+    table.free[table.numbers[_FREE_HEAD]] = entry
+    table.numbers[_FREE_HEAD] += 1
+    table.numbers[_SIZE] -= 1
+    at = hole
+    while True:
+        at = (at + 1) & mask
+        other = table.cell[at]
+        if other == _FREE:
+            break
+        home = _hash(table.key[other], mask)
+        if ((at - home) & mask) >= ((at - hole) & mask):
+            table.cell[hole] = other
+            hole = at
+    table.cell[hole] = _FREE
+
+
+@kernel
+def _add(table: CountTable, key: int, which: int) -> None:
+    if table.numbers[_FREE_HEAD] > 0:
+        table.numbers[_FREE_HEAD] -= 1
+        entry = np.int64(table.free[table.numbers[_FREE_HEAD]])
+    else:
+        entry = table.numbers[_FRESH]
+        table.numbers[_FRESH] += 1
+    table.cell[_find_cell(table, key)] = entry
+    table.key[entry] = key
+    table.count[entry] = 1
+    link_newest(table.links, table.key.shape[0] + which, entry)
+    table.numbers[_SIZE] += 1
+
+
+@kernel
+def count_known(table: CountTable, key: int) -> bool:
+    """Count a key if it is in the table, and make it the most recent."""
+    entry = table.cell[_find_cell(table, key)]
+    if entry == _FREE:
+        return False
+    table.count[entry] += 1
+    unlink(table.links, entry)
+    link_newest(table.links, table.key.shape[0] + 1, entry)
+    return True
+
+
+@kernel
+def count_recent(table: CountTable, key: int) -> int:
+    """Count a key once more; the least recently counted key makes room."""
+    if count_known(table, key):
+        return count_of(table, key)
+    if table.numbers[_SIZE] >= table.numbers[_BOUND]:
+        _drop_oldest(table)
+    _add(table, key, 1)
+    return 1
+
+
+@kernel
+def count_offer(table: CountTable, keys: Int64Array) -> None:
+    """Count every offered key once; keys of the offer do not push each other out.
+
+    Known keys are counted first. A new key then takes the place of the least
+    recent key that is not part of this offer's known keys, or goes uncounted.
+    """
+    num_known = 0
+    for i in range(keys.shape[0]):
+        if count_known(table, keys[i]):
+            num_known += 1
+    replaceable = table.numbers[_SIZE] - num_known
+    for i in range(keys.shape[0]):
+        if count_of(table, keys[i]) > 0:
+            continue
+        if table.numbers[_SIZE] >= table.numbers[_BOUND]:
+            if replaceable <= 0:
+                continue
+            _drop_oldest(table)
+            replaceable -= 1
+        _add(table, keys[i], 1)
+
+
+@kernel
+def count_hot(table: CountTable, key: int) -> int:
+    """Count a key once more; passing the bound drops every key seen once."""
+    if count_known(table, key):
+        return count_of(table, key)
+    bound = table.numbers[_BOUND]
+    once = table.key.shape[0]
+    if table.numbers[_SIZE] + 1 > bound:
+        # The new key would be the first to go: it was seen once, like the rest.
+        while table.links[once, NEWER] != once:
+            _drop(table, np.int64(table.links[once, NEWER]))
+        return 0
+    _add(table, key, 0)
+    return 1
+
+
+@kernel
+def _drop_oldest(table: CountTable) -> None:
+    sentinel = table.key.shape[0] + 1
+    _drop(table, np.int64(table.links[sentinel, NEWER]))

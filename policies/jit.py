@@ -1,0 +1,204 @@
+"""The decorator of every native kernel, and its cache on disk.
+
+Numba's own cache watches only the file of the function it stores, so a cached
+caller would keep running the old code of a callee that was edited. Here the
+cache folder is named by a digest of all sources that kernels come from, and each
+compiled signature is one file, so processes that compile at once cannot mix up
+entries. Where no folder can be written, kernels compile without a cache.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import inspect
+import logging
+import os
+import pickle
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar
+
+import numba
+from numba.core import caching, compiler, config, types
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_LOG = logging.getLogger(__name__)
+_KEPT_DIGESTS = 8
+
+
+# Kernels allocate nothing, so numba's reference counting is off in them: its atomic
+# operations on every slice cost a third of the replay loop's time.
+OPTIONS = {"_nrt": False}
+
+
+def kernel(function: F) -> F:
+    """Compile a function natively on first call, with hotset's cache on disk.
+
+    The function must not allocate arrays: scratch is passed in. With
+    ``NUMBA_DISABLE_JIT=1`` the function stays plain Python.
+    """
+    compiled = numba.njit(nogil=True, **OPTIONS)(function)
+    if hasattr(compiled, "_cache"):
+        folder = cache_folder(inspect.getfile(function))
+        if folder is not None:
+            compiled._cache = KernelCache(function, folder)
+    return compiled  # type: ignore[no-any-return]
+
+
+@functools.cache
+def body_for_overload(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel's Python body in the form that `overload` wants: no types.
+
+    Numba compares signatures literally, annotations included.
+    """
+    body = getattr(function, "py_func", function)
+    return FunctionType(
+        body.__code__, body.__globals__, body.__name__, None, body.__closure__
+    )
+
+
+class KernelCache(caching._Cache):  # type: ignore[misc]
+    """One file for each compiled signature of one kernel.
+
+    Parameters
+    ----------
+    function : callable
+        The Python function whose compiled forms are kept.
+    folder : Path
+        Where they are kept; must be writable.
+    """
+
+    def __init__(self, function: Callable[..., Any], folder: Path) -> None:
+        self._impl = caching.CompileResultCacheImpl
+        self._name = f"{function.__module__}.{function.__qualname__}"
+        self._line = function.__code__.co_firstlineno
+        self._folder = folder
+        self._enabled = True
+
+    @property
+    def cache_path(self) -> str:
+        """The folder of the cache."""
+        return str(self._folder)
+
+    def enable(self) -> None:
+        """Use the cache."""
+        self._enabled = True
+
+    def disable(self) -> None:
+        """Neither read nor write the cache."""
+        self._enabled = False
+
+    def flush(self) -> None:
+        """Forget every stored form of this kernel."""
+        for path in self._folder.glob(f"{self._name}-*.nbc"):
+            path.unlink(missing_ok=True)
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the stored form of a signature, or None."""
+        if not self._enabled:
+            return None
+        target_context.refresh()
+        path = self._path(sig, target_context.codegen())
+        try:
+            stored = pickle.loads(path.read_bytes())
+        except (OSError, EOFError, pickle.UnpicklingError):
+            return None
+        return compiler.CompileResult._rebuild(target_context, *stored)
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store the compiled form of a signature; an unwritable disk is no error."""
+        if not self._enabled or data.library.has_dynamic_globals:
+            return
+        path = self._path(sig, data.codegen)
+        content = caching.dumps(data._reduce())
+        try:
+            with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as out:
+                out.write(content)
+            os.replace(out.name, path)
+        except OSError as error:
+            _LOG.warning("compiled kernel %s is not cached: %s", self._name, error)
+
+    def _path(self, sig: Any, codegen: Any) -> Path:
+        text = f"{numba.__version__} {sys.version_info[:2]} {codegen.magic_tuple()} "
+        text += f"{self._line} " + " ".join(_type_name(t) for t in sig)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:32]
+        return self._folder / f"{self._name}-{digest}.nbc"
+
+
+def _type_name(numba_type: Any) -> str:
+    """Name a type without mixing up state classes of one name in two modules."""
+    if isinstance(numba_type, types.BaseNamedTuple):
+        made = numba_type.instance_class
+        return f"{made.__module__}.{made.__qualname__}:{numba_type}"
+    return str(numba_type)
+
+
+@functools.cache
+def cache_folder(source_file: str) -> Path | None:
+    """Return the writable folder for kernels of a source file, or None.
+
+    The folder is named by a digest of all sources beside this module and beside
+    ``source_file``. ``NUMBA_CACHE_DIR`` and ``XDG_CACHE_HOME`` are honoured.
+    """
+    digest = _digest(
+        frozenset({Path(__file__).parent.resolve(), Path(source_file).parent.resolve()})
+    )
+    for base in _cache_bases():
+        folder = base / digest
+        try:
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            tempfile.TemporaryFile(dir=folder).close()
+        except OSError:
+            continue
+        _drop_old_digests(base, folder)
+        return folder
+    _log_no_cache()
+    return None
+
+
+@functools.cache
+def _log_no_cache() -> None:
+    _LOG.warning("no folder for compiled kernels can be written: compiling each time")
+
+
+@functools.cache
+def _digest(folders: frozenset[Path]) -> str:
+    state = hashlib.sha256()
+    for folder in sorted(folders):
+        for path in sorted(folder.glob("*.py")):
+            state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
+    return state.hexdigest()[:24]
+
+
+def _cache_bases() -> list[Path]:
+    if config.CACHE_DIR:
+        return [Path(config.CACHE_DIR) / "hotset"]
+    bases = []
+    if os.environ.get("XDG_CACHE_HOME"):
+        bases.append(Path(os.environ["XDG_CACHE_HOME"]) / "hotset")
+    try:
+        bases.append(Path.home() / ".cache" / "hotset")
+    except RuntimeError:  # no home folder is known
+        pass
+    return bases
+
+
+def _drop_old_digests(base: Path, current: Path) -> None:
+    """Keep the newest few source digests, so that edits do not fill the disk."""
+    try:
+        os.utime(current)
+        folders = sorted(
+            (path for path in base.iterdir() if path.is_dir()),
+            key=lambda path: path.stat().st_mtime,
+        )
+        for old in folders[:-_KEPT_DIGESTS]:
+            if old != current:
+                shutil.rmtree(old, ignore_errors=True)
+    except OSError as error:
+        _LOG.debug("old compiled kernels are kept: %s", error)

@@ -1,0 +1,94 @@
+"""Policies and admission rules by name, and the text form that names one.
+
+The text form is ``NAME`` or ``NAME:key=value,key=value``; for a rule with one main
+parameter ``NAME:value`` sets that (``threshold:2``).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Generic, TypeVar
+
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec, Spec, known_names
+from hotset.policies.errors import PolicyError
+
+S = TypeVar("S", bound=Spec)
+
+
+class Registry(Generic[S]):
+    """Specs of one kind by name.
+
+    Parameters
+    ----------
+    kind : str
+        What the specs are, for messages.
+    """
+
+    def __init__(self, kind: str) -> None:
+        self._kind = kind
+        self._specs: dict[str, S] = {}
+
+    def add(self, spec: S) -> None:
+        """Add a spec.
+
+        Raises
+        ------
+        ValueError
+            If the name is taken.
+        """
+        if spec.name in self._specs:
+            raise ValueError(f"{self._kind} {spec.name!r} is registered already")
+        self._specs[spec.name] = spec
+
+    def names(self) -> list[str]:
+        """Return all names in order of registration."""
+        return list(self._specs)
+
+    def get(self, name: str) -> S:
+        """Return a spec by name.
+
+        Raises
+        ------
+        PolicyError
+            If the name is unknown; says the nearest one.
+        """
+        if name not in self._specs:
+            raise PolicyError(
+                f"unknown {self._kind} {name!r}" + known_names(name, self._specs)
+            )
+        return self._specs[name]
+
+    def parse(self, text: str) -> tuple[S, Params]:
+        """Read ``NAME[:key=value,...]``.
+
+        Raises
+        ------
+        PolicyError
+            For an unknown name or parameter, a value out of range, or a form that
+            is none of the above.
+        """
+        name, colon, rest = text.partition(":")
+        spec = self.get(name.strip())
+        assignments: dict[str, str] = {}
+        for part in rest.split(",") if colon else []:
+            key, equals, value = part.partition("=")
+            if not equals and not assignments:
+                key, value = _main_parameter(spec, text), part
+            elif not equals:
+                raise PolicyError(f"{text!r}: {part!r} is not key=value")
+            key = key.strip()
+            if key in assignments:
+                raise PolicyError(f"{text!r}: {key} is given twice")
+            assignments[key] = value.strip()
+        return spec, spec.parse(assignments)
+
+
+def _main_parameter(spec: Spec, text: str) -> str:
+    fields = dataclasses.fields(spec.params)
+    if not fields:
+        raise PolicyError(f"{text!r}: {spec.kind} {spec.name} has no parameters")
+    return fields[0].name
+
+
+POLICIES: Registry[PolicySpec] = Registry("policy")
+ADMISSIONS: Registry[AdmissionSpec] = Registry("admission")

@@ -1,0 +1,239 @@
+"""The verbs of the policy contract, dispatched by the type of a policy's state.
+
+Jitted callers reach a policy's kernels at compile time through `overload`, so that
+a compiled loop holds one policy and can be cached on disk; plain Python callers
+reach them through a table. Both read the same kernels, registered once for each
+state type by `register_kernels`.
+
+Common arguments
+----------------
+state : NamedTuple of arrays
+    The policy's state, indexed by slot.
+slots : int32[n]
+    Resident slots, in head-to-tail order of their request; in `on_request` -1 where
+    a key is not resident.
+keys : int32[n] or int64[n]
+    Identities of blocks.
+depths : int64[n]
+    0-based places of the keys in their request.
+blocked : int32[C]
+    Not 0 where a slot must not be chosen (pinned or protected).
+now : float
+    The policy's clock in its own unit: requests, keys or seconds. For a policy that
+    counts keys, the i-th of a batch of n keys is used at ``now + i + 1``.
+request : float64[REQUEST_FIELDS]
+    What is known of the request, see `hotset.policies.request`; the last field
+    belongs to the policy while the request lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from numba import types
+from numba.extending import overload
+
+from hotset.policies.jit import OPTIONS, body_for_overload
+
+
+def _on_request(state, keys, slots, now, request):  # type: ignore[no-untyped-def]
+    pass
+
+
+def _admit(state, keys, depths, num_free, blocked, now, request):  # type: ignore[no-untyped-def]
+    return keys.shape[0]
+
+
+def _select(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
+    return 0
+
+
+def _on_slots(state, slots):  # type: ignore[no-untyped-def]
+    pass
+
+
+def _on_insert(state, slots, keys, depths, now, request):  # type: ignore[no-untyped-def]
+    pass
+
+
+def _on_use(state, slots, now, request):  # type: ignore[no-untyped-def]
+    pass
+
+
+def _reset(state):  # type: ignore[no-untyped-def]
+    pass
+
+
+def _scores(state, slots, now, out):  # type: ignore[no-untyped-def]
+    out[:] = 0.0
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """A policy's kernels, one for each verb; what is left out does nothing.
+
+    Each takes the arguments of the verb of its name, by the same names.
+    """
+
+    on_request: Callable[..., Any] = _on_request
+    admit: Callable[..., Any] = _admit
+    select: Callable[..., Any] = _select
+    on_evict: Callable[..., Any] = _on_slots
+    on_remove: Callable[..., Any] = _on_slots
+    on_insert: Callable[..., Any] = _on_insert
+    on_hit: Callable[..., Any] = _on_use
+    on_ready: Callable[..., Any] = _on_slots
+    on_finish: Callable[..., Any] = _on_use
+    reset: Callable[..., Any] = _reset
+    scores: Callable[..., Any] = _scores
+
+
+_KERNELS: dict[type, Kernels] = {}
+
+
+def register_kernels(state_type: type, kernels: Kernels) -> None:
+    """Bind a state type to its kernels.
+
+    Raises
+    ------
+    ValueError
+        If the type is bound already.
+    """
+    if state_type in _KERNELS:
+        raise ValueError(f"state type {state_type.__name__} has kernels already")
+    _KERNELS[state_type] = kernels
+
+
+def kernels_of(state: Any) -> Kernels:
+    """Return the kernels that are bound to a state's type."""
+    return _KERNELS[type(state)]
+
+
+def on_request(state, keys, slots, now, request):  # type: ignore[no-untyped-def]
+    """Note a request's keys, resident or not; once for each request, first of all."""
+    return kernels_of(state).on_request(state, keys, slots, now, request)
+
+
+def admit(state, keys, depths, num_free, blocked, now, request):  # type: ignore[no-untyped-def]
+    """Return how many of the missing keys to store, from the first on."""
+    return kernels_of(state).admit(
+        state, keys, depths, num_free, blocked, now, request
+    )
+
+
+def select(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
+    """Write n victims to ``out``, best first to go; return how many were found.
+
+    The caller has made sure that n unblocked slots exist and evicts what is found
+    at once, so a kernel takes victims out of its order here. Only a kernel that can
+    find fewer than n must leave its state alone and wait for `on_evict`.
+    """
+    return kernels_of(state).select(state, n, blocked, now, out)
+
+
+def on_evict(state, slots):  # type: ignore[no-untyped-def]
+    """Note that the victims of the last `select` are gone."""
+    return kernels_of(state).on_evict(state, slots)
+
+
+def on_remove(state, slots):  # type: ignore[no-untyped-def]
+    """Take out slots that the caller removes, such as those of a failed store."""
+    return kernels_of(state).on_remove(state, slots)
+
+
+def on_insert(state, slots, keys, depths, now, request):  # type: ignore[no-untyped-def]
+    """Take in new blocks."""
+    return kernels_of(state).on_insert(state, slots, keys, depths, now, request)
+
+
+def on_hit(state, slots, now, request):  # type: ignore[no-untyped-def]
+    """Note that a request uses resident blocks."""
+    return kernels_of(state).on_hit(state, slots, now, request)
+
+
+def on_ready(state, slots):  # type: ignore[no-untyped-def]
+    """Note that slots can be evicted now: written, or no longer read by anyone."""
+    return kernels_of(state).on_ready(state, slots)
+
+
+def on_finish(state, slots, now, request):  # type: ignore[no-untyped-def]
+    """Note that a request is over; ``slots`` are those of its blocks that remain."""
+    return kernels_of(state).on_finish(state, slots, now, request)
+
+
+def reset(state):  # type: ignore[no-untyped-def]
+    """Empty the cache; what was learned of traffic may stay."""
+    return kernels_of(state).reset(state)
+
+
+def scores(state, slots, now, out):  # type: ignore[no-untyped-def]
+    """Write the worth of slots to ``out``; the lowest goes first. 0 without scores."""
+    return kernels_of(state).scores(state, slots, now, out)
+
+
+def _chosen(state_type: Any, name: str) -> Callable[..., Any] | None:
+    """Return the Python body that numba compiles for a state's type."""
+    if not isinstance(state_type, types.BaseNamedTuple):
+        return None
+    kernels = _KERNELS.get(state_type.instance_class)
+    return None if kernels is None else body_for_overload(getattr(kernels, name))
+
+
+# overload matches argument names, so each verb states its own once more.
+
+
+@overload(on_request, jit_options=OPTIONS)
+def _on_request_overload(state, keys, slots, now, request):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_request")
+
+
+@overload(admit, jit_options=OPTIONS)
+def _admit_overload(state, keys, depths, num_free, blocked, now, request):  # type: ignore[no-untyped-def]
+    return _chosen(state, "admit")
+
+
+@overload(select, jit_options=OPTIONS)
+def _select_overload(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
+    return _chosen(state, "select")
+
+
+@overload(on_evict, jit_options=OPTIONS)
+def _on_evict_overload(state, slots):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_evict")
+
+
+@overload(on_remove, jit_options=OPTIONS)
+def _on_remove_overload(state, slots):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_remove")
+
+
+@overload(on_insert, jit_options=OPTIONS)
+def _on_insert_overload(state, slots, keys, depths, now, request):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_insert")
+
+
+@overload(on_hit, jit_options=OPTIONS)
+def _on_hit_overload(state, slots, now, request):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_hit")
+
+
+@overload(on_ready, jit_options=OPTIONS)
+def _on_ready_overload(state, slots):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_ready")
+
+
+@overload(on_finish, jit_options=OPTIONS)
+def _on_finish_overload(state, slots, now, request):  # type: ignore[no-untyped-def]
+    return _chosen(state, "on_finish")
+
+
+@overload(reset, jit_options=OPTIONS)
+def _reset_overload(state):  # type: ignore[no-untyped-def]
+    return _chosen(state, "reset")
+
+
+@overload(scores, jit_options=OPTIONS)
+def _scores_overload(state, slots, now, out):  # type: ignore[no-untyped-def]
+    return _chosen(state, "scores")

@@ -1,0 +1,335 @@
+"""The `trace` commands: look at, check, convert and generate traces."""
+
+import json
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hotset.traces.errors import TraceError
+
+if TYPE_CHECKING:
+    from hotset.traces.model import Trace
+
+app = typer.Typer(
+    name="trace",
+    help="Look at, check, convert and generate traces.",
+    no_args_is_help=True,
+)
+
+
+class OnBadRowChoice(StrEnum):
+    """What to do with wrong rows."""
+
+    STRICT = "strict"
+    SKIP = "skip"
+
+
+class TailChoice(StrEnum):
+    """Tail rules to show."""
+
+    BOTH = "both"
+    DROP = "drop"
+    COUNT = "count"
+
+
+TraceArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="TRACE",
+        help="Trace file (plain, .gz, .zst), '-' for standard input, or 'sample'.",
+    ),
+]
+FormatOption = Annotated[
+    str | None,
+    typer.Option("--format", help="Format of the trace; told by content if absent."),
+]
+OnBadRowOption = Annotated[
+    OnBadRowChoice,
+    typer.Option("--on-bad-row", help="Stop at wrong rows, or leave them out."),
+]
+RejectsOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--rejects",
+        help="Where 'skip' writes wrong rows; OUTPUT.rejects.jsonl if absent, "
+        "in the current folder where there is no output file.",
+    ),
+]
+MaxRejectShareOption = Annotated[
+    float,
+    typer.Option("--max-reject-share", help="Largest share that 'skip' may leave out."),
+]
+JsonOption = Annotated[
+    Path | None, typer.Option("--json", help="Write the result as JSON.")
+]
+
+
+def load(
+    trace: str,
+    format: str | None,
+    on_bad_row: OnBadRowChoice,
+    rejects: Path | None,
+    max_reject_share: float,
+    output: Path | None = None,
+) -> "Trace":
+    """Read the trace that a command names; says where rejected rows went.
+
+    Parameters
+    ----------
+    trace : str
+        TRACE as given.
+    format, on_bad_row, rejects, max_reject_share
+        The shared options as given.
+    output : Path or None
+        The command's output file, beside which rejected rows go by default.
+
+    Returns
+    -------
+    Trace
+        The trace.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be read, or the output not be written.
+    """
+    from hotset.traces.files import check_writable
+    from hotset.traces.registry import read_trace
+
+    if output is not None:
+        check_writable(output)
+    if on_bad_row is OnBadRowChoice.SKIP and rejects is None:
+        rejects = default_rejects(trace, output)
+    loaded = read_trace(trace, format, on_bad_row.value, rejects, max_reject_share)
+    if on_bad_row is OnBadRowChoice.SKIP:
+        rejected = loaded.provenance.rows_rejected
+        typer.echo(f"{rejected} rows rejected, written to {rejects}", err=True)
+    return loaded
+
+
+def default_rejects(trace: str, output: Path | None) -> Path:
+    """Where rejected rows go if the user does not say.
+
+    Parameters
+    ----------
+    trace : str
+        TRACE as given.
+    output : Path or None
+        The command's output file.
+
+    Returns
+    -------
+    Path
+        Beside the output; in the current folder without one.
+    """
+    if output is not None:
+        return output.with_name(f"{output.name}.rejects.jsonl")
+    name = "stdin" if trace == "-" else Path(trace).name
+    return Path(f"{name}.rejects.jsonl")
+
+
+def write_json(result: dict[str, Any], path: Path) -> None:
+    """Write a command's result.
+
+    Parameters
+    ----------
+    result : dict
+        JSON values, no NaN.
+    path : Path
+        The destination.
+
+    Raises
+    ------
+    TraceError
+        If it cannot be written.
+    """
+    from hotset.traces.files import atomic_write
+
+    with atomic_write(path) as file:
+        file.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+
+
+@app.command()
+def info(
+    trace: TraceArgument,
+    json_file: JsonOption = None,
+    tail: Annotated[
+        TailChoice, typer.Option("--tail", help="Tail rules to show.")
+    ] = TailChoice.BOTH,
+    format: FormatOption = None,
+    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
+    rejects: RejectsOption = None,
+    max_reject_share: MaxRejectShareOption = 0.1,
+) -> None:
+    """Show what a trace holds and the most that any cache could hit."""
+    from hotset.traces.model import TAILS
+    from hotset.traces.stats import summarise
+
+    loaded = load(trace, format, on_bad_row, rejects, max_reject_share, json_file)
+    tails = tuple(rule for rule in TAILS if tail in (TailChoice.BOTH, rule))
+    summary = summarise(loaded, tails)
+    _print_summary(summary)
+    if json_file is not None:
+        write_json(summary, json_file)
+
+
+@app.command()
+def validate(
+    trace: TraceArgument,
+    format: FormatOption = None,
+    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
+    rejects: RejectsOption = None,
+    max_reject_share: MaxRejectShareOption = 0.1,
+) -> None:
+    """Check every row of a trace; wrong ones are listed and the exit code is 2."""
+    loaded = load(trace, format, on_bad_row, rejects, max_reject_share)
+    provenance = loaded.provenance
+    typer.echo(
+        f"{trace}: valid {provenance.format} trace, {loaded.num_requests} requests, "
+        f"{loaded.num_accesses} block references, "
+        f"{provenance.rows_rejected} rows rejected"
+    )
+    _print_warnings(provenance.warnings)
+
+
+@app.command()
+def convert(
+    trace: TraceArgument,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="FILE.parquet, FILE.jsonl, .jsonl.gz or .jsonl.zst."
+        ),
+    ],
+    format: FormatOption = None,
+    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
+    rejects: RejectsOption = None,
+    max_reject_share: MaxRejectShareOption = 0.1,
+) -> None:
+    """Write a trace in another form, told by the output's ending."""
+    from hotset.traces.write import write_trace, writer_for
+
+    writer_for(out)
+    loaded = load(trace, format, on_bad_row, rejects, max_reject_share, out)
+    lost = write_trace(loaded, out)
+    typer.echo(f"{out}: {loaded.num_requests} requests written")
+    _print_warnings(loaded.provenance.warnings)
+    if lost:
+        _print_warnings((f"this form cannot hold {', '.join(lost)}: left out",))
+
+
+@app.command()
+def generate(
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="KIND", help="uniform, hot-scan, chat or agents."),
+    ],
+    requests: Annotated[int, typer.Option("--requests", help="Number of requests.")],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", help="FILE.parquet, FILE.jsonl, .jsonl.gz or .jsonl.zst."
+        ),
+    ],
+    seed: Annotated[int, typer.Option("--seed", help="Seed, 0 or more.")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="Option of the kind."),
+    ] = None,
+) -> None:
+    """Generate a trace; the same arguments give the same bytes."""
+    from hotset.traces.generate import generate as generate_trace
+    from hotset.traces.write import write_trace, writer_for
+
+    writer_for(out)
+    options = dict(_setting(text) for text in settings or ())
+    made = generate_trace(kind, requests, seed, **options)
+    write_trace(made, out)
+    typer.echo(f"{out}: {made.provenance.steps[0]}")
+
+
+def _setting(text: str) -> tuple[str, float]:
+    """Name and number of a `--set` option."""
+    name, _, value = text.partition("=")
+    try:
+        return name, float(value)
+    except ValueError:
+        raise TraceError(f"--set: got {text!r}, allowed: NAME=NUMBER") from None
+
+
+def _print_warnings(warnings: tuple[str, ...]) -> None:
+    for warning in warnings:
+        typer.echo(f"warning: {warning}", err=True)
+
+
+def _print_summary(summary: dict[str, Any]) -> None:
+    """Print a summary as two tables."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False)
+    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
+    facts.add_column(no_wrap=True)
+    facts.add_column(overflow="fold")
+    for name, value in _facts(summary):
+        facts.add_row(Text(name, style="bold"), Text(value))
+    console.print(facts)
+    lengths = Table("per request", "mean", "min", "p50", "p90", "p99", "max", box=None)
+    for column in lengths.columns[1:]:
+        column.justify = "right"
+    for key in ("input_tokens", "output_tokens", "blocks_per_request"):
+        row = summary[key]
+        numbers = [f"{row[name]:,}" for name in ("min", "p50", "p90", "p99", "max")]
+        lengths.add_row(key.replace("_", " "), f"{row['mean']:,.1f}", *numbers)
+    console.print()
+    console.print(lengths)
+    tails = Table("partial last block", "accesses", "distinct", box=None)
+    tails.add_column("most tokens hit")
+    tails.add_column("most blocks hit")
+    for column in tails.columns[1:]:
+        column.justify = "right"
+    labels = {"drop": "not cached (drop)", "count": "cached (count)"}
+    for tail, row in summary["tails"].items():
+        most = row["ceiling"]
+        tails.add_row(
+            labels[tail],
+            f"{row['accesses']:,}",
+            f"{row['distinct_blocks']:,}",
+            f"{100 * most['token_hit_ratio']:.2f} %",
+            f"{100 * most['block_hit_ratio']:.2f} %",
+        )
+    console.print()
+    console.print(tails)
+    _print_warnings(tuple(summary["warnings"]))
+
+
+def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
+    """Names and values of the first table."""
+    about = summary["trace"]
+    span_s = summary["span_s"]
+    rate = f", {about['requests'] / span_s:.2f} per second" if span_s else ""
+    first = 100 * summary["commonest_first_block_ratio"]
+    sessions = f"{summary['sessions']:,}"
+    if summary["requests_without_session"]:
+        sessions += f" ({summary['requests_without_session']:,} requests in none)"
+    facts = [
+        ("trace", about["path"]),
+        ("format", f"{about['format']}, {about['block_tokens']} tokens per block"),
+        ("sha256", about["sha256"]),
+    ]
+    if about["origin"]:
+        origin = about["origin"]
+        facts.append(("made from", f"{origin['path']} ({origin['format']})"))
+    facts += [("step", step) for step in summary["steps"]]
+    facts += [
+        ("requests", f"{about['requests']:,} ({about['rejected']:,} rows rejected)"),
+        ("span", f"{span_s:,.1f} s{rate}"),
+        ("distinct times", f"{summary['distinct_timestamps']:,}"),
+        ("sessions", sessions),
+        ("without block ids", f"{summary['requests_without_blocks']:,} requests"),
+        ("commonest first block", f"in {first:.1f} % of requests"),
+    ]
+    return facts

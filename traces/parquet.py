@@ -1,0 +1,204 @@
+"""Parquet, the exchange form: one row per request, everything in one file.
+
+Equal traces of equal provenance give equal bytes, as far as the Parquet
+library's version is the same.
+"""
+
+import dataclasses
+import io
+import json
+from typing import IO, Any
+
+import numpy as np
+
+from hotset.traces.errors import TraceError, show
+from hotset.traces.files import Source
+from hotset.traces.formats import FormatSpec
+from hotset.traces.model import Provenance, Trace
+from hotset.traces.rows import BadRows
+
+NAME = "parquet"
+
+_MAGIC = b"PAR1"
+_KEY = b"hotset.trace"
+_VERSION = 1
+_ROWS_PER_GROUP = 1 << 16
+_MAX_LIST_OFFSET = 2**31 - 1
+
+# What taking apart JSON values and columns of the wrong shape may raise.
+_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+
+_COLUMNS = ("arrival_s", "input_tokens", "output_tokens", "session")
+_OPTIONAL = ("source_type", "priority", "tenant", "ttl_s", "end_session")
+
+
+def write_parquet(trace: Trace, file: IO[bytes]) -> None:
+    """Write a trace in the exchange form.
+
+    Parameters
+    ----------
+    trace : Trace
+        What to write.
+    file : IO[bytes]
+        Where to.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns = {name: pa.array(getattr(trace, name)) for name in _COLUMNS}
+    columns["block_ids"] = _lists(trace)
+    for name in _OPTIONAL:
+        if (values := getattr(trace, name)) is not None:
+            columns[name] = pa.array(values)
+    metadata = json.dumps(_describe(trace), sort_keys=True).encode()
+    table = pa.table(columns).replace_schema_metadata({_KEY: metadata})
+    pq.write_table(
+        table,
+        file,
+        row_group_size=_ROWS_PER_GROUP,
+        compression="zstd",
+        write_page_checksum=True,
+    )
+
+
+def _lists(trace: Trace) -> Any:
+    """Ids per request as an Arrow list column."""
+    import pyarrow as pa
+
+    if trace.num_accesses <= _MAX_LIST_OFFSET:
+        offsets = pa.array(trace.request_offsets.astype(np.int32))
+        return pa.ListArray.from_arrays(offsets, pa.array(trace.block_ids))
+    offsets = pa.array(trace.request_offsets)
+    return pa.LargeListArray.from_arrays(offsets, pa.array(trace.block_ids))
+
+
+def _describe(trace: Trace) -> dict[str, Any]:
+    """Metadata: all that the columns do not say, as JSON values."""
+    return {
+        "version": _VERSION,
+        "block_tokens": trace.block_tokens,
+        "id_scope": trace.id_scope,
+        "chained": trace.chained,
+        "source_type_names": list(trace.source_type_names),
+        "tenant_names": list(trace.tenant_names),
+        # The first source: converting twice changes nothing.
+        "origin": dataclasses.asdict(trace.provenance.origin or trace.provenance),
+    }
+
+
+def read(source: Source, bad_rows: BadRows) -> Trace:
+    """Read a trace in the exchange form.
+
+    Parameters
+    ----------
+    source : Source
+        The open file.
+    bad_rows : BadRows
+        Not used: a file of this form is right or wrong as a whole.
+
+    Returns
+    -------
+    Trace
+        Its provenance names this file, and the original source as `origin`.
+
+    Raises
+    ------
+    TraceError
+        If the file is corrupt or was not written by `write_parquet`.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    data = b"".join(source.chunks())
+    try:
+        file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
+        metadata = (file.schema_arrow.metadata or {}).get(_KEY)
+        if metadata is None:
+            raise TraceError(
+                f"{source.path}: a Parquet file, but not a trace written by hotset "
+                f"(its schema has no {_KEY.decode()} entry)"
+            )
+        table = file.read()
+    except (pa.ArrowException, OSError) as error:
+        reason = show(str(error).partition("\n")[0])
+        raise TraceError(
+            f"{source.path}: the Parquet file is corrupt: {reason}"
+        ) from error
+    try:
+        return _build(source, table, json.loads(metadata))
+    except TraceError:
+        raise
+    except (*_MALFORMED, pa.ArrowException) as error:
+        raise TraceError(
+            f"{source.path}: not a trace of the exchange form: {show(error)}"
+        ) from error
+
+
+def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
+    """Trace of a table and its description."""
+    if described["version"] != _VERSION:
+        raise TraceError(
+            f"{source.path}: exchange form of version {described['version']}, "
+            f"allowed: {_VERSION}"
+        )
+    columns = {
+        name: table[name].combine_chunks().to_numpy(zero_copy_only=False)
+        for name in (*_COLUMNS, *_OPTIONAL)
+        if name in _COLUMNS or name in table.column_names
+    }
+    lists = table["block_ids"].combine_chunks()
+    if lists.null_count:
+        raise TraceError(f"{source.path}: block_ids: got nulls, allowed: lists")
+    sizes = lists.value_lengths().to_numpy(zero_copy_only=False)
+    offsets = np.zeros(len(lists) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    origin = _provenance(described["origin"])
+    return Trace(
+        block_tokens=described["block_tokens"],
+        request_offsets=offsets,
+        block_ids=lists.flatten().to_numpy(zero_copy_only=False),
+        provenance=dataclasses.replace(
+            origin,
+            format=NAME,
+            path=source.path,
+            sha256=source.sha256(),
+            origin=origin,
+        ),
+        id_scope=described["id_scope"],
+        chained=described["chained"],
+        source_type_names=tuple(described["source_type_names"]),
+        tenant_names=tuple(described["tenant_names"]),
+        **columns,
+    )
+
+
+def _provenance(described: dict[str, Any]) -> Provenance:
+    """Provenance from its JSON form."""
+    fields = dict(described)
+    for name in ("steps", "warnings"):
+        fields[name] = tuple(fields[name])
+    return Provenance(**fields)
+
+
+def detect(head: bytes) -> bool:
+    """Whether a file is a Parquet file.
+
+    Parameters
+    ----------
+    head : bytes
+        The first bytes of the file.
+
+    Returns
+    -------
+    bool
+        Whether they begin with Parquet's magic number.
+    """
+    return head.startswith(_MAGIC)
+
+
+SPEC = FormatSpec(
+    name=NAME,
+    description="hotset's exchange form (Parquet), written by 'hotset trace convert'",
+    detect=detect,
+    read=read,
+)

@@ -1,0 +1,210 @@
+"""Formats by name, and reading a trace of any of them."""
+
+import difflib
+import importlib.resources
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from hotset.traces import mooncake, parquet
+from hotset.traces.errors import TraceError
+from hotset.traces.files import STDIN, atomic_write, check_writable, open_source
+from hotset.traces.formats import FormatSpec, OnBadRow
+from hotset.traces.model import Trace
+from hotset.traces.rows import BadRows, TooManyRejects
+
+SAMPLE = "sample"
+"""Name that stands for the bundled trace where no such file exists."""
+
+
+class FormatRegistry:
+    """Formats by name, in the order in which detection tries them.
+
+    Parameters
+    ----------
+    specs : Iterable of FormatSpec
+        The formats.
+
+    Raises
+    ------
+    ValueError
+        If two formats share a name.
+    """
+
+    def __init__(self, specs: Iterable[FormatSpec]) -> None:
+        self._specs: dict[str, FormatSpec] = {}
+        for spec in specs:
+            if spec.name in self._specs:
+                raise ValueError(
+                    f"format {spec.name!r} is registered twice; known: {self.known()}"
+                )
+            self._specs[spec.name] = spec
+
+    def __iter__(self) -> Iterator[FormatSpec]:
+        return iter(self._specs.values())
+
+    def known(self) -> str:
+        """Names of all formats, for messages.
+
+        Returns
+        -------
+        str
+            Separated by commas.
+        """
+        return ", ".join(self._specs)
+
+    def get(self, name: str) -> FormatSpec:
+        """Format of a name.
+
+        Parameters
+        ----------
+        name : str
+            Registry name.
+
+        Returns
+        -------
+        FormatSpec
+            The format.
+
+        Raises
+        ------
+        TraceError
+            If the name is unknown; lists the known ones and the nearest.
+        """
+        if name not in self._specs:
+            raise TraceError(unknown("format", name, self._specs))
+        return self._specs[name]
+
+    def detect(self, path: str, head: bytes) -> FormatSpec:
+        """Format of a file, from its content.
+
+        Parameters
+        ----------
+        path : str
+            The file, for the message.
+        head : bytes
+            Its first decompressed bytes.
+
+        Returns
+        -------
+        FormatSpec
+            The first format that recognises it.
+
+        Raises
+        ------
+        TraceError
+            If none does.
+        """
+        for spec in self:
+            if spec.detect(head):
+                return spec
+        raise TraceError(
+            f"{path}: the format is not recognised (it begins {ascii(head[:40])[1:]}); "
+            f"known formats: {self.known()}; --format states one"
+        )
+
+
+FORMATS = FormatRegistry(
+    (
+        parquet.SPEC,
+        mooncake.SPEC,
+    )
+)
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """Message about a name that is not known.
+
+    Parameters
+    ----------
+    kind : str
+        What the name names.
+    name : str
+        The name got.
+    known : Iterable of str
+        The names there are.
+
+    Returns
+    -------
+    str
+        One line, with the nearest known name if one is near.
+    """
+    names = list(known)
+    near = difflib.get_close_matches(name.lower(), names, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    return f"unknown {kind}: got {name!r}, allowed: {', '.join(names)}{hint}"
+
+
+def sample_path() -> Path:
+    """Path of the bundled sample trace.
+
+    Returns
+    -------
+    Path
+        A file of the installed package.
+    """
+    return Path(
+        str(importlib.resources.files("hotset.traces") / "data/sample.jsonl.gz")
+    )
+
+
+def read_trace(
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    on_bad_row: OnBadRow = "strict",
+    rejects: str | os.PathLike[str] | None = None,
+    max_reject_share: float = 0.1,
+) -> Trace:
+    """Read a trace file.
+
+    Parameters
+    ----------
+    path : str or path-like
+        A file, plain or compressed with gzip or zstd, "-" for standard input,
+        or "sample" for the bundled trace where no such file exists.
+    format : str or None
+        Name of the format; None tells it from the content.
+    on_bad_row : {"strict", "skip"}
+        "strict" raises the first 20 wrong rows, "skip" leaves them out.
+    rejects : str, path-like or None
+        Where "skip" writes the wrong rows, one JSON object a line; written
+        even if there are none. None does not write them.
+    max_reject_share : float
+        Largest share of rows that "skip" may leave out, in [0, 1].
+
+    Returns
+    -------
+    Trace
+        Sorted by (arrival, line).
+
+    Raises
+    ------
+    RowErrors
+        If rows are wrong and `on_bad_row` is "strict".
+    TraceError
+        If the file or an argument is of no use.
+    """
+    if on_bad_row not in ("strict", "skip"):
+        raise TraceError(f"on_bad_row: got {on_bad_row!r}, allowed: strict, skip")
+    if not 0 <= max_reject_share <= 1:
+        raise TraceError(f"max_reject_share: got {max_reject_share}, allowed: 0..1")
+    spec = None if format is None else FORMATS.get(format)
+    name = os.fspath(path)
+    skip = on_bad_row == "skip"
+    file = sample_path() if name == SAMPLE and not os.path.exists(name) else name
+    if skip and rejects is not None:
+        check_writable(rejects)
+        if name != STDIN and os.path.realpath(rejects) == os.path.realpath(file):
+            raise TraceError(f"{name}: the reject file would replace the trace")
+    with open_source(file) as source:
+        source.path = name
+        if spec is None:
+            spec = FORMATS.detect(name, source.head)
+        if not skip or rejects is None:
+            return spec.read(source, BadRows(name, skip, None, max_reject_share))
+        with atomic_write(rejects) as sink:
+            try:
+                return spec.read(source, BadRows(name, skip, sink, max_reject_share))
+            except TooManyRejects as error:
+                failure = error  # raised below, so that the reject file is kept
+        raise failure
