@@ -3,7 +3,15 @@
 A new policy is one file and one line here.
 """
 
-from hotset.policies import admission, belady, fifo, lru, unbounded
+from hotset.policies import (
+    admission,
+    belady,
+    fifo,
+    lru,
+    marconi,
+    relevance,
+    unbounded,
+)
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
@@ -11,6 +19,8 @@ from hotset.policies.registry import ADMISSIONS, POLICIES
 for _spec in (
     lru.SPEC,
     fifo.SPEC,
+    marconi.SPEC,
+    relevance.SPEC,
     belady.SPEC,
     unbounded.SPEC,
 ):

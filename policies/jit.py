@@ -9,6 +9,7 @@ entries. Where no folder can be written, kernels compile without a cache.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import inspect
@@ -182,10 +183,8 @@ def _cache_bases() -> list[Path]:
     bases = []
     if os.environ.get("XDG_CACHE_HOME"):
         bases.append(Path(os.environ["XDG_CACHE_HOME"]) / "hotset")
-    try:
+    with contextlib.suppress(RuntimeError):  # where no home folder is known
         bases.append(Path.home() / ".cache" / "hotset")
-    except RuntimeError:  # no home folder is known
-        pass
     return bases
 
 

@@ -72,6 +72,12 @@ class LruState(NamedTuple):
     changes: Int64Array  # int64[1], insertions and uses so far
 
 
+class LinksState(NamedTuple):
+    """One recency list, used tail first, that leaves the scratch field alone."""
+
+    links: Int32Array  # int32[C + 1, 2]
+
+
 class Lru24State(NamedTuple):
     """One recency list in the order of vLLM 0.24."""
 
@@ -289,6 +295,17 @@ register_kernels(
         on_insert=lru_on_insert,
         on_hit=lru_on_hit,
         on_finish=lru_on_finish,
+        reset=list_reset,
+    ),
+)
+register_kernels(
+    LinksState,
+    Kernels(
+        select=list_select,
+        on_remove=list_on_remove,
+        on_insert=list_insert_tail_first,
+        on_hit=list_use_tail_first,
+        on_finish=list_use_tail_first,
         reset=list_reset,
     ),
 )

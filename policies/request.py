@@ -5,10 +5,12 @@ One vector lives as long as its request. The last field is the policy's own.
 
 from __future__ import annotations
 
+SOURCE_TYPES = ("system", "user", "assistant", "document")
+
 INPUT_TOKENS = 0  # prompt length, tokens
 HIT_BLOCKS = 1  # blocks of the prompt found in this tier
 NUM_BLOCKS = 2  # cacheable blocks of the prompt
-SOURCE_TYPE = 3  # index into the configured source types, -1 where unknown
+SOURCE_TYPE = 3  # index into SOURCE_TYPES, -1 where unknown
 PRIORITY = 4  # the client's priority, 1 where unknown
 SCRATCH = 5  # the policy's own, 0 at the start of a request
 REQUEST_FIELDS = 6

@@ -14,14 +14,27 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import kernel
-from hotset.policies.verbs import admit, on_evict, on_insert, select
+from hotset.policies.verbs import (
+    admit,
+    has_order,
+    on_evict,
+    on_insert,
+    on_remove,
+    select,
+)
 
 RESIDENT = 0
 BLOCKED = 1
 GIVEN = 2
 RETURNED = 3
 
+# Fields of an outcome, and what it may hold instead of a count.
+STORED = 0
+EVICTED = 1
 REFUSED = -1
+FAULT = -2
+
+EMPTY = -1  # the key of a free slot; keys are not negative
 
 
 class Slots(NamedTuple):
@@ -36,7 +49,7 @@ class Slots(NamedTuple):
 def make_slots(capacity: int) -> Slots:
     """Return ``capacity`` free slots."""
     return Slots(
-        key=np.full(capacity, -1, np.int64),
+        key=np.full(capacity, EMPTY, np.int64),
         blocked=np.zeros(capacity, np.int32),
         returned=np.zeros(capacity, np.int32),
         numbers=np.zeros(4, np.int64),
@@ -46,7 +59,7 @@ def make_slots(capacity: int) -> Slots:
 @kernel
 def slots_clear(slots: Slots) -> None:
     """Free every slot."""
-    slots.key[:] = -1
+    slots.key[:] = EMPTY
     slots.blocked[:] = 0
     slots.numbers[:] = 0
 
@@ -97,7 +110,7 @@ def give_back(slots: Slots, chosen: Int32Array) -> None:
         slot = chosen[i]
         freed += slots.blocked[slot] != 0
         slots.blocked[slot] = 0
-        slots.key[slot] = -1
+        slots.key[slot] = EMPTY
         slots.returned[returned + i] = slot
     slots.numbers[RETURNED] += chosen.shape[0]
     slots.numbers[BLOCKED] -= freed
@@ -124,18 +137,61 @@ def take_slots(slots: Slots, keys: KeyArray, taken: Int32Array) -> None:
 
 
 @kernel
-def evict(
-    policy: Any, slots: Slots, n: int, now: float, victims: Int32Array
-) -> int:
-    """Evict exactly n slots into ``victims``, or none; return how many.
+def _are_victims(slots: Slots, victims: Int32Array) -> bool:
+    """Return whether slots are resident, unblocked and all different."""
+    good = 0
+    for i in range(victims.shape[0]):
+        slot = victims[i]
+        if slot < 0 or slot >= slots.key.shape[0] or slots.key[slot] == EMPTY:
+            break
+        if slots.blocked[slot] != 0:
+            break
+        slots.blocked[slot] = 1  # so that the same slot does not pass twice
+        good += 1
+    for i in range(good):
+        slots.blocked[victims[i]] = 0
+    return good == victims.shape[0]
 
-    The victims' keys stay in ``slots.key`` until `give_back`.
+
+@kernel
+def evict(
+    policy: Any,
+    links: Any,
+    slots: Slots,
+    n: int,
+    now: float,
+    victims: Int32Array,
+    victim_keys: Int64Array,
+) -> int:
+    """Evict n slots; return n, 0 where there are not so many, or `FAULT`.
+
+    Parameters
+    ----------
+    policy : state
+        Chooses the victims.
+    links : state
+        A second order of the same slots that is kept in step, or `NO_LINKS`. Where
+        there is one, the policy's choice is checked before it counts.
+    slots : Slots
+        The slots.
+    n : int
+        How many, at least 1.
+    now : float
+        The policy's clock.
+    victims, victim_keys : int32[n], int64[n]
+        Receive the slots and the keys that were in them.
     """
-    if n <= 0 or n > num_evictable(slots):
+    if n > num_evictable(slots):
         return 0
     found = select(policy, n, slots.blocked, now, victims)
+    if has_order(links) and (found > n or not _are_victims(slots, victims[:found])):
+        return FAULT
     if found < n:
         return 0
+    for i in range(n):
+        victim_keys[i] = slots.key[victims[i]]
+    give_back(slots, victims[:n])
+    on_remove(links, victims[:n])
     on_evict(policy, victims[:n])
     return n
 
@@ -143,6 +199,7 @@ def evict(
 @kernel
 def store(
     policy: Any,
+    links: Any,
     slots: Slots,
     keys: KeyArray,
     depths: Int64Array,
@@ -152,13 +209,14 @@ def store(
     taken: Int32Array,
     victims: Int32Array,
     victim_keys: Int64Array,
-) -> tuple[int, int]:
+    outcome: Int64Array,
+) -> None:
     """Store missing keys, evicting what they need.
 
     Parameters
     ----------
-    policy, slots
-        The cache.
+    policy, links, slots
+        The cache, as in `evict`.
     keys, depths : integer[n], int64[n]
         Keys to store, none of them resident, in head-to-tail order.
     now, request
@@ -168,35 +226,31 @@ def store(
         longest prefix that fits is stored.
     taken, victims, victim_keys : int32[n], int32[n], int64[n]
         Receive the new slots, the evicted slots and the evicted keys.
-
-    Returns
-    -------
-    stored : int
-        How many keys were stored; `REFUSED` where they did not fit.
-    evicted : int
-        How many were evicted for them.
+    outcome : int64[2]
+        Receives how many keys were stored, or `REFUSED` where they did not fit, or
+        `FAULT` where the policy's victims were none; and how many were evicted.
+        Valid even where a later step of the policy fails.
     """
+    outcome[STORED] = 0
+    outcome[EVICTED] = 0
     free = num_free(slots)
     wanted = admit(policy, keys, depths, free, slots.blocked, now, request)
+    wanted = min(wanted, keys.shape[0])
     need = wanted - free
     if need > 0:
-        room = num_evictable(slots)
-        if need > room:
-            if whole:
-                return REFUSED, 0
-            need = room
-        if evict(policy, slots, need, now, victims) < need:
-            if whole:
-                return REFUSED, 0
-            need = 0
-        wanted = free + need
-        for i in range(need):
-            victim_keys[i] = slots.key[victims[i]]
-        give_back(slots, victims[:need])
-    else:
-        need = 0
+        if not whole:
+            need = min(need, num_evictable(slots))
+        evicted = 0
+        if need > 0:
+            evicted = evict(policy, links, slots, need, now, victims, victim_keys)
+        if evicted < 0 or (whole and evicted < need):
+            outcome[STORED] = FAULT if evicted < 0 else REFUSED
+            return
+        outcome[EVICTED] = evicted
+        wanted = free + evicted
     if wanted <= 0:
-        return 0, need
+        return
     take_slots(slots, keys[:wanted], taken)
+    on_insert(links, taken[:wanted], keys[:wanted], depths[:wanted], now, request)
+    outcome[STORED] = wanted
     on_insert(policy, taken[:wanted], keys[:wanted], depths[:wanted], now, request)
-    return wanted, need

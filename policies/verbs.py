@@ -30,11 +30,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
+import numpy as np
 from numba import types
 from numba.extending import overload
 
+from hotset.policies.arrays import Int32Array
 from hotset.policies.jit import OPTIONS, body_for_overload
 
 
@@ -70,6 +72,10 @@ def _scores(state, slots, now, out):  # type: ignore[no-untyped-def]
     out[:] = 0.0
 
 
+def _has_order(state):  # type: ignore[no-untyped-def]
+    return True
+
+
 @dataclass(frozen=True)
 class Kernels:
     """A policy's kernels, one for each verb; what is left out does nothing.
@@ -88,6 +94,7 @@ class Kernels:
     on_finish: Callable[..., Any] = _on_use
     reset: Callable[..., Any] = _reset
     scores: Callable[..., Any] = _scores
+    has_order: Callable[..., Any] = _has_order
 
 
 _KERNELS: dict[type, Kernels] = {}
@@ -118,9 +125,7 @@ def on_request(state, keys, slots, now, request):  # type: ignore[no-untyped-def
 
 def admit(state, keys, depths, num_free, blocked, now, request):  # type: ignore[no-untyped-def]
     """Return how many of the missing keys to store, from the first on."""
-    return kernels_of(state).admit(
-        state, keys, depths, num_free, blocked, now, request
-    )
+    return kernels_of(state).admit(state, keys, depths, num_free, blocked, now, request)
 
 
 def select(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
@@ -171,6 +176,11 @@ def reset(state):  # type: ignore[no-untyped-def]
 def scores(state, slots, now, out):  # type: ignore[no-untyped-def]
     """Write the worth of slots to ``out``; the lowest goes first. 0 without scores."""
     return kernels_of(state).scores(state, slots, now, out)
+
+
+def has_order(state):  # type: ignore[no-untyped-def]
+    """Return whether the state orders slots at all; `NoLinks` does not."""
+    return kernels_of(state).has_order(state)
 
 
 def _chosen(state_type: Any, name: str) -> Callable[..., Any] | None:
@@ -237,3 +247,22 @@ def _reset_overload(state):  # type: ignore[no-untyped-def]
 @overload(scores, jit_options=OPTIONS)
 def _scores_overload(state, slots, now, out):  # type: ignore[no-untyped-def]
     return _chosen(state, "scores")
+
+
+@overload(has_order, jit_options=OPTIONS)
+def _has_order_overload(state):  # type: ignore[no-untyped-def]
+    return _chosen(state, "has_order")
+
+
+class NoLinks(NamedTuple):
+    """Stands for the second order of slots where a driver keeps none."""
+
+    nothing: Int32Array  # int32[1]; a state needs one array
+
+
+def _no_order(state):  # type: ignore[no-untyped-def]
+    return False
+
+
+NO_LINKS = NoLinks(nothing=np.zeros(1, np.int32))
+register_kernels(NoLinks, Kernels(has_order=_no_order))

@@ -18,8 +18,8 @@ from hotset.policies.admission import (
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import kernel
 from hotset.policies.request import HIT_BLOCKS, REQUEST_FIELDS, SCRATCH
-from hotset.policies.slots import Slots, block, store, unblock
-from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request
+from hotset.policies.slots import EVICTED, STORED, Slots, block, store, unblock
+from hotset.policies.verbs import NO_LINKS, on_finish, on_hit, on_ready, on_request
 
 # Fields of Books.counts.
 REQUESTS = 0
@@ -59,6 +59,7 @@ class Scratch(NamedTuple):
     missing: KeyArray  # integer[N], of the ids' type
     depths: Int64Array  # int64[N]
     request: Float64Array  # float64[REQUEST_FIELDS]
+    outcome: Int64Array  # int64[2]
 
 
 def make_scratch(offsets: Int64Array, ids: KeyArray) -> Scratch:
@@ -72,6 +73,7 @@ def make_scratch(offsets: Int64Array, ids: KeyArray) -> Scratch:
         missing=np.empty(longest, ids.dtype),
         depths=np.empty(longest, np.int64),
         request=np.zeros(REQUEST_FIELDS, np.float64),
+        outcome=np.zeros(2, np.int64),
     )
 
 
@@ -166,8 +168,9 @@ def replay_plain(
                 wanted += 1
 
         block(slots, used[:resident])
-        stored, evicted = store(
+        store(
             policy,
+            NO_LINKS,
             slots,
             missing[:wanted],
             depths[:wanted],
@@ -177,7 +180,9 @@ def replay_plain(
             used[resident:],
             victims,
             victim_keys,
+            scratch.outcome,
         )
+        stored, evicted = scratch.outcome[STORED], scratch.outcome[EVICTED]
         unblock(slots, used[:resident])
         for i in range(evicted):
             slot_of[victim_keys[i]] = -1

@@ -7,7 +7,6 @@ from hotset.traces.errors import RowErrors, TraceError
 
 if TYPE_CHECKING:
     from hotset.traces.files import atomic_write, check_writable
-    from hotset.traces.generate import generate
     from hotset.traces.model import Accesses, Provenance, Trace
     from hotset.traces.registry import read_trace, sample_path
     from hotset.traces.stats import Ceiling, ceiling
@@ -23,7 +22,6 @@ __all__ = [
     "atomic_write",
     "ceiling",
     "check_writable",
-    "generate",
     "read_trace",
     "sample_path",
     "write_trace",
@@ -38,7 +36,6 @@ _HOMES = {
     "atomic_write": "files",
     "ceiling": "stats",
     "check_writable": "files",
-    "generate": "generate",
     "read_trace": "registry",
     "sample_path": "registry",
     "write_trace": "write",

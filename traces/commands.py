@@ -100,12 +100,16 @@ def load(
 
     if output is not None:
         check_writable(output)
+    if on_bad_row is OnBadRowChoice.STRICT and rejects is not None:
+        raise TraceError("--rejects: allowed only with --on-bad-row skip")
     if on_bad_row is OnBadRowChoice.SKIP and rejects is None:
         rejects = default_rejects(trace, output)
+    if output is not None and output == rejects:
+        raise TraceError(f"--rejects: got {rejects}, which is the output file")
     loaded = read_trace(trace, format, on_bad_row.value, rejects, max_reject_share)
     if on_bad_row is OnBadRowChoice.SKIP:
         rejected = loaded.provenance.rows_rejected
-        typer.echo(f"{rejected} rows rejected, written to {rejects}", err=True)
+        typer.echo(f"rows rejected: {rejected}, written to {rejects}", err=True)
     return loaded
 
 

@@ -247,7 +247,7 @@ def _build(source: Source, columns: _Columns, rows_read: int, rejected: int) -> 
     warnings = []
     if num_backward := int(np.count_nonzero(np.diff(timestamp_ms) < 0)):
         warnings.append(
-            f"{num_backward} rows were earlier than the row before them; "
+            f"rows earlier than the row before them: {num_backward}; "
             "sorted by time, then line"
         )
     order = np.argsort(timestamp_ms, kind="stable")
@@ -260,8 +260,8 @@ def _build(source: Source, columns: _Columns, rows_read: int, rejected: int) -> 
     interned = intern_ids(raw_ids, offsets, chained=True)
     if interned.num_unchained:
         warnings.append(
-            f"{interned.num_unchained} ids stand behind more than one parent, so they "
-            "do not name whole prefixes; blocks are told apart by (parent, id)"
+            f"ids behind more than one parent: {interned.num_unchained}; they do not "
+            "stand for whole prefixes, so blocks are told apart by (parent, id)"
         )
     arrival_s = timestamp_ms[order] / _MS_PER_S
     span_s = float(arrival_s[-1] - arrival_s[0])

@@ -25,8 +25,15 @@ _VERSION = 1
 _ROWS_PER_GROUP = 1 << 16
 _MAX_LIST_OFFSET = 2**31 - 1
 
-# What taking apart JSON values and columns of the wrong shape may raise.
-_MALFORMED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+# What damaged bytes, and values of another shape than expected, may raise.
+_MALFORMED = (
+    ValueError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ArithmeticError,
+    RecursionError,
+)
 
 _COLUMNS = ("arrival_s", "input_tokens", "output_tokens", "session")
 _OPTIONAL = ("source_type", "priority", "tenant", "ttl_s", "end_session")
@@ -113,17 +120,17 @@ def read(source: Source, bad_rows: BadRows) -> Trace:
     try:
         file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
         metadata = (file.schema_arrow.metadata or {}).get(_KEY)
-        if metadata is None:
-            raise TraceError(
-                f"{source.path}: a Parquet file, but not a trace written by hotset "
-                f"(its schema has no {_KEY.decode()} entry)"
-            )
-        table = file.read()
-    except (pa.ArrowException, OSError) as error:
+        table = None if metadata is None else file.read()
+    except (*_MALFORMED, OSError, pa.ArrowException) as error:
         reason = show(str(error).partition("\n")[0])
         raise TraceError(
             f"{source.path}: the Parquet file is corrupt: {reason}"
         ) from error
+    if metadata is None:
+        raise TraceError(
+            f"{source.path}: a Parquet file, but not a trace written by hotset "
+            f"(its schema has no {_KEY.decode()} entry)"
+        )
     try:
         return _build(source, table, json.loads(metadata))
     except TraceError:

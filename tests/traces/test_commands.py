@@ -96,7 +96,8 @@ def test_warnings_are_shown(run):
         for time in (2, 1):
             file.write(json.dumps({**GOOD, "timestamp": time}) + "\n")
     for command in ("info t", "validate t", "convert t --out t.jsonl"):
-        assert "warning: 1 rows were earlier" in run(*command.split()).stderr
+        output = run(*command.split()).output
+        assert "warning: rows earlier than the row before them: 1" in output
 
 
 @pytest.mark.parametrize(
@@ -115,7 +116,7 @@ def test_skip_says_where_the_rejects_are(run, command, rejects):
         file.write((json.dumps(GOOD) + "\n") * 10 + "{}\n")
     ran = run(*command, "--on-bad-row", "skip")
     assert ran.exit_code == 0
-    assert f"1 rows rejected, written to {rejects}" in ran.stderr
+    assert f"rows rejected: 1, written to {rejects}" in ran.output
     with open(rejects, encoding="utf-8") as file:
         assert json.loads(file.read())["line"] == 11
 
@@ -127,6 +128,8 @@ def test_skip_says_where_the_rejects_are(run, command, rejects):
         ["info", "sample", "--json", "absent/x"],
         ["info", "sample", "--format", "moncake"],
         ["validate", "."],
+        ["validate", "sample", "--rejects", "x"],
+        ["info", "sample", "--on-bad-row=skip", "--rejects=x", "--json=x"],
         ["convert", "sample", "--out", "t.csv"],
         ["convert", "sample", "--out", "absent/t.parquet"],
         ["generate", "chatt", "--requests", "1", "--out", "t.jsonl"],

@@ -160,7 +160,7 @@ def test_out_of_order_rows_are_sorted_by_time_then_line(read):
     assert trace.block_ids.tolist() == [0, 1, 2, 3]
     assert trace.session.tolist() == [0, 1, 2, 3]
     assert trace.provenance.warnings == (
-        "2 rows were earlier than the row before them; sorted by time, then line",
+        "rows earlier than the row before them: 2; sorted by time, then line",
     )
 
 
@@ -186,7 +186,7 @@ def test_broken_chain_falls_back_to_parents(read):
     )
     assert trace.block_ids.tolist() == [0, 1, 2, 0, 1, 2, 3, 4]
     (warning,) = trace.provenance.warnings
-    assert warning.startswith("2 ids stand behind more than one parent")
+    assert warning.startswith("ids behind more than one parent: 2;")
 
 
 def test_seconds_read_as_milliseconds_are_noticed(read):

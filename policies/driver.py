@@ -1,0 +1,363 @@
+"""One cache tier driven from Python: keys of any kind, batches, pins, a fallback.
+
+`PolicyDriver` runs the same kernels as the replay loop for callers that bring their own
+requests: the simulated tier and the vLLM adapter. It maps keys to slots, tells blocks
+being written from readable ones, and keeps a plain LRU order of its own beside the
+policy's. Should the policy's code ever fail or choose impossible victims, that is
+logged once and counted, and the tier goes on with the LRU order.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from hotset.policies import request as request_fields
+from hotset.policies.admission import (
+    ALWAYS,
+    admission_allows,
+    admission_on_lookup,
+    admission_on_offer,
+)
+from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec
+from hotset.policies.errors import PolicyError
+from hotset.policies.guarded import GuardedPolicy
+from hotset.policies.slots import block, num_evictable, num_free, unblock
+from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request, scores
+
+K = TypeVar("K", bound=Hashable)
+
+_MASK = (1 << 63) - 1
+
+
+class Status(enum.Enum):
+    """What a look-up finds."""
+
+    MISS = "miss"
+    PENDING = "pending"  # being written
+    HIT = "hit"
+
+
+@dataclass
+class Request:
+    """One request as policies see it, from its first call to its last.
+
+    Parameters
+    ----------
+    fields : float64[REQUEST_FIELDS]
+        See `hotset.policies.request`.
+    """
+
+    fields: Float64Array = field(
+        default_factory=lambda: np.zeros(request_fields.REQUEST_FIELDS, np.float64)
+    )
+
+
+@dataclass(frozen=True)
+class Stored(Generic[K]):
+    """What an offer led to: the keys to write, and the keys evicted for them."""
+
+    keys: list[K]
+    evicted: list[K]
+
+
+class PolicyDriver(Generic[K]):
+    """A cache tier of fixed capacity under one policy.
+
+    Parameters
+    ----------
+    spec, params : PolicySpec, Params
+        The eviction policy; not an offline one.
+    capacity : int
+        Blocks that fit, at least 1.
+    admission, admission_params : AdmissionSpec, Params, optional
+        The admission rule; default `always`.
+
+    Raises
+    ------
+    PolicyError
+        For a capacity below 1 or a policy that cannot run on line.
+    """
+
+    def __init__(
+        self,
+        spec: PolicySpec,
+        params: Params,
+        capacity: int,
+        admission: AdmissionSpec = ALWAYS,
+        admission_params: Params | None = None,
+    ) -> None:
+        if capacity < 1:
+            raise PolicyError(f"capacity is {capacity} blocks: at least 1 is needed")
+        if spec.offline or spec.unbounded:
+            raise PolicyError(f"policy {spec.name} cannot run in a server")
+        self.spec = spec
+        self.capacity = capacity
+        self.now_s = 0.0
+        self._cache = GuardedPolicy(
+            spec.name, spec.make(params, capacity, None), capacity
+        )
+        self._slots = self._cache.slots
+        self._admission = admission.make(admission_params or admission.params())
+        self._slot_of: dict[K, int] = {}
+        self._key_in: list[K | None] = [None] * capacity
+        self._writing = np.zeros(capacity, np.bool_)
+        self._num_requests = 0
+        self._keys_used = 0
+
+    # What is there
+
+    def __len__(self) -> int:
+        return len(self._slot_of)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._slot_of
+
+    @property
+    def num_evictable(self) -> int:
+        """Blocks that could be evicted now."""
+        return int(num_evictable(self._slots))
+
+    @property
+    def num_free(self) -> int:
+        """Free slots."""
+        return int(num_free(self._slots))
+
+    @property
+    def fallen_back(self) -> bool:
+        """Whether the policy failed and the tier runs on plain LRU."""
+        return self._cache.fallen_back
+
+    @property
+    def num_faults(self) -> int:
+        """How often the policy failed."""
+        return self._cache.num_faults
+
+    def lookup(self, key: K) -> Status:
+        """Return whether a key is here; changes nothing."""
+        slot = self._slot_of.get(key)
+        if slot is None:
+            return Status.MISS
+        return Status.PENDING if self._writing[slot] else Status.HIT
+
+    def slot(self, key: K) -> int:
+        """Return the slot of a resident key.
+
+        Raises
+        ------
+        KeyError
+            If the key is not resident.
+        """
+        return self._slot_of[key]
+
+    def scores(self, keys: Sequence[K]) -> Float64Array:
+        """Return the policy's worth of resident keys; the lowest goes first."""
+        slots = self._find(keys)
+        out = np.zeros(len(slots), np.float64)
+        scores(self._cache.state, slots, self._now(), out)
+        return out
+
+    # Requests
+
+    def begin(
+        self,
+        *,
+        input_tokens: int = 0,
+        num_blocks: int = 0,
+        hit_blocks: int = 0,
+        source_type: int = -1,
+        priority: float = 1.0,
+    ) -> Request:
+        """Start a request; what is unknown may be left out."""
+        self._num_requests += 1
+        made = Request()
+        made.fields[request_fields.INPUT_TOKENS] = input_tokens
+        made.fields[request_fields.NUM_BLOCKS] = num_blocks
+        made.fields[request_fields.HIT_BLOCKS] = hit_blocks
+        made.fields[request_fields.SOURCE_TYPE] = source_type
+        made.fields[request_fields.PRIORITY] = priority
+        return made
+
+    def observe(self, request: Request, keys: Sequence[K]) -> None:
+        """Note all keys of a request, resident or not; once for each key."""
+        self._cache.call(
+            on_request,
+            _fold(keys),
+            self._find_any(keys),
+            self._now(),
+            request.fields,
+        )
+
+    def note_lookup(self, keys: Sequence[K]) -> None:
+        """Note keys that were looked up, the first miss included."""
+        admission_on_lookup(self._admission, _fold(keys))
+
+    def hit(self, request: Request, keys: Iterable[K]) -> None:
+        """Note that a request uses those of its keys that are resident, in order."""
+        slots = self._resident(keys)
+        self._cache.call(on_hit, slots, self._now(), request.fields)
+        self._keys_used += len(slots)
+
+    def finish(self, request: Request, keys: Iterable[K]) -> None:
+        """Note that a request is over; ``keys`` are its blocks, head first."""
+        slots = self._resident(keys)
+        self._cache.call(on_finish, slots, self._now(), request.fields)
+
+    # Blocks come and go
+
+    def offer(
+        self,
+        request: Request,
+        keys: Sequence[K],
+        depths: Sequence[int] | None = None,
+    ) -> Stored[K] | None:
+        """Offer blocks for storing; what is taken is being written until `complete`.
+
+        Parameters
+        ----------
+        request : Request
+            Whose blocks they are.
+        keys : sequence
+            Keys in head-to-tail order, each once; resident ones stay.
+        depths : sequence of int, optional
+            0-based places of the keys in their request; default 0, 1, 2, ...
+
+        Returns
+        -------
+        Stored or None
+            None where what policy and admission want does not fit beside pinned and
+            offered blocks; then nothing has changed but the counts of sights.
+        """
+        folded = _fold(keys)
+        admission_on_offer(self._admission, folded)
+        offered = self._find_any(keys)
+        places = [
+            i
+            for i in range(len(keys))
+            if offered[i] < 0 and admission_allows(self._admission, folded[i])
+        ]
+        if not places:
+            return Stored([], [])
+        wanted = folded[places]
+        at = np.array(places if depths is None else [depths[i] for i in places])
+        block(self._slots, offered)
+        try:
+            result = self._cache.store(
+                wanted, at.astype(np.int64), self._now(), request.fields
+            )
+        finally:
+            unblock(self._slots, offered)
+        if result is None:
+            return None
+        taken, victims = result
+        evicted = self._forget(victims)
+        stored = [keys[i] for i in places[: len(taken)]]
+        for key, slot in zip(stored, taken.tolist(), strict=True):
+            self._slot_of[key] = slot
+            self._key_in[slot] = key
+        self._writing[taken] = True
+        block(self._slots, taken)
+        self._keys_used += len(taken)
+        return Stored(stored, evicted)
+
+    def complete(self, keys: Iterable[K], success: bool = True) -> list[K]:
+        """End the writing of blocks: readable, or gone again; return which were."""
+        done = [key for key in keys if self.lookup(key) is Status.PENDING]
+        slots = self._find(done)
+        self._writing[slots] = False
+        if not success:
+            self._remove(slots)
+            return done
+        unblock(self._slots, slots)
+        self._cache.call(on_ready, slots)
+        return done
+
+    def pin(self, keys: Sequence[K]) -> None:
+        """Keep readable blocks from eviction until as many calls of `unpin`."""
+        block(self._slots, self._find(keys))
+
+    def unpin(self, keys: Sequence[K]) -> None:
+        """Undo `pin`."""
+        slots = self._find(keys)
+        unblock(self._slots, slots)
+        self._cache.call(on_ready, slots[self._slots.blocked[slots] == 0])
+
+    def evict(self, n: int, protected: Iterable[K] = ()) -> list[K] | None:
+        """Evict exactly n blocks that are neither pinned nor protected, or none.
+
+        Returns
+        -------
+        list of keys or None
+            None where there are not n such blocks; then nothing has changed.
+        """
+        if n <= 0:
+            return []
+        kept = self._resident(protected)
+        block(self._slots, kept)
+        try:
+            victims = self._cache.evict(n, self._now())
+        finally:
+            unblock(self._slots, kept)
+        return None if victims is None else self._forget(victims)
+
+    def remove(self, keys: Iterable[K]) -> None:
+        """Take resident blocks out, whatever their state."""
+        self._remove(self._resident(keys))
+
+    def reset(self) -> None:
+        """Empty the tier; counts of sights stay with the policy."""
+        self._cache.reset()
+        self._slot_of.clear()
+        self._key_in = [None] * self.capacity
+        self._writing[:] = False
+
+    # Keys and slots
+
+    def _now(self) -> float:
+        if self.spec.age_unit == "key":
+            return float(self._keys_used)
+        if self.spec.age_unit == "second":
+            return self.now_s
+        return float(self._num_requests)
+
+    def _find(self, keys: Sequence[K]) -> Int32Array:
+        slot_of = self._slot_of
+        return np.array([slot_of[key] for key in keys], np.int32)
+
+    def _find_any(self, keys: Iterable[K]) -> Int32Array:
+        get = self._slot_of.get
+        return np.array([get(key, -1) for key in keys], np.int32)
+
+    def _resident(self, keys: Iterable[K]) -> Int32Array:
+        found = self._find_any(keys)
+        return found[found >= 0]
+
+    def _forget(self, slots: Int32Array) -> list[K]:
+        """Drop the keys of freed slots from the map and return them."""
+        gone: list[K] = []
+        for slot in slots.tolist():
+            key = self._key_in[slot]
+            assert key is not None, "a freed slot had a key"
+            self._key_in[slot] = None
+            del self._slot_of[key]
+            gone.append(key)
+        return gone
+
+    def _remove(self, slots: Int32Array) -> None:
+        self._writing[slots] = False
+        self._cache.remove(slots)
+        self._forget(slots)
+
+
+def _fold(keys: Iterable[Any]) -> Int64Array:
+    """Return 63-bit identities: whole numbers as they are, bytes by their first 8."""
+    folded = [
+        (key if isinstance(key, int) else int.from_bytes(key[:8], "big")) & _MASK
+        for key in keys
+    ]
+    return np.array(folded, np.int64)

@@ -1,0 +1,120 @@
+"""Pairing heaps of slots, many of them in one set of arrays: smallest key first.
+
+Each slot is in at most one heap. ``root`` holds the first slot of each heap, or -1.
+Keys are float64 and, within a heap, distinct. Insert is O(1), removal of any slot
+O(log n) amortised (Fredman et al., The pairing heap, Algorithmica 1, 1986).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from hotset.policies.arrays import Float64Array, Int32Array
+from hotset.policies.jit import kernel
+
+_NIL = -1
+
+
+class Pairing(NamedTuple):
+    """Arrays of K heaps over C slots."""
+
+    root: Int32Array  # int32[K]
+    child: Int32Array  # int32[C], first child
+    sibling: Int32Array  # int32[C], next sibling
+    back: Int32Array  # int32[C], previous sibling, or parent of a first child
+    key: Float64Array  # float64[C]
+
+
+def make_pairing(capacity: int, num_heaps: int) -> Pairing:
+    """Return empty heaps."""
+    return Pairing(
+        root=np.full(num_heaps, _NIL, np.int32),
+        child=np.full(capacity, _NIL, np.int32),
+        sibling=np.full(capacity, _NIL, np.int32),
+        back=np.full(capacity, _NIL, np.int32),
+        key=np.zeros(capacity, np.float64),
+    )
+
+
+@kernel
+def _meld(heaps: Pairing, a: int, b: int) -> int:
+    """Join two trees and return the smaller root."""
+    if a == _NIL:
+        return b
+    if b == _NIL:
+        return a
+    if heaps.key[b] < heaps.key[a]:
+        a, b = b, a
+    first = heaps.child[a]
+    heaps.sibling[b] = first
+    if first != _NIL:
+        heaps.back[first] = b
+    heaps.back[b] = a
+    heaps.child[a] = b
+    return a
+
+
+@kernel
+def _meld_children(heaps: Pairing, slot: int) -> int:
+    """Join the children of a slot into one tree, in pairs and then from the last on."""
+    paired = np.int64(_NIL)  # chain of joined pairs, last one first
+    at = np.int64(heaps.child[slot])
+    heaps.child[slot] = _NIL
+    while at != _NIL:
+        other = np.int64(heaps.sibling[at])
+        rest = np.int64(_NIL)
+        heaps.sibling[at] = _NIL
+        heaps.back[at] = _NIL
+        if other != _NIL:
+            rest = np.int64(heaps.sibling[other])
+            heaps.sibling[other] = _NIL
+            heaps.back[other] = _NIL
+        joined = np.int64(_meld(heaps, at, other))
+        heaps.sibling[joined] = paired
+        paired = joined
+        at = rest
+    tree = np.int64(_NIL)
+    while paired != _NIL:
+        rest = np.int64(heaps.sibling[paired])
+        heaps.sibling[paired] = _NIL
+        tree = np.int64(_meld(heaps, tree, paired))
+        paired = rest
+    return tree
+
+
+@kernel
+def pairing_insert(heaps: Pairing, which: int, slot: int, key: float) -> None:
+    """Put a slot that is in no heap into one."""
+    heaps.child[slot] = _NIL
+    heaps.sibling[slot] = _NIL
+    heaps.back[slot] = _NIL
+    heaps.key[slot] = key
+    heaps.root[which] = _meld(heaps, np.int64(heaps.root[which]), np.int64(slot))
+
+
+@kernel
+def pairing_remove(heaps: Pairing, which: int, slot: int) -> None:
+    """Take a slot out of the heap that it is in."""
+    if heaps.root[which] == slot:
+        heaps.root[which] = _meld_children(heaps, slot)
+        return
+    back = heaps.back[slot]
+    after = heaps.sibling[slot]
+    if heaps.child[back] == slot:
+        heaps.child[back] = after
+    else:
+        heaps.sibling[back] = after
+    if after != _NIL:
+        heaps.back[after] = back
+    heaps.sibling[slot] = _NIL
+    heaps.back[slot] = _NIL
+    tree = _meld_children(heaps, slot)
+    heaps.root[which] = _meld(heaps, np.int64(heaps.root[which]), tree)
+
+
+@kernel
+def pairing_clear(heaps: Pairing) -> None:
+    """Empty every heap."""
+    heaps.root[:] = _NIL
