@@ -50,7 +50,7 @@ from hotset.policies.linked import (
 from hotset.policies.request import HIT_BLOCKS, SCRATCH
 from hotset.policies.verbs import Kernels, register_kernels
 
-ORDERS = ("tail-first", "vllm-0.24", "vllm-0.32", "vllm-0.33")
+ORDERS = ("auto", "tail-first", "vllm-0.24", "vllm-0.32", "vllm-0.33")
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ class LruParams(Params):
     """Parameters of `lru`."""
 
     order: str = param(
-        "tail-first",
-        "which block of equal age goes first, and what counts as a use",
+        "auto",
+        "which block of equal age goes first, and what counts as a use; auto: as the "
+        "engine does, tail-first without one",
         choices=ORDERS,
         tuned=False,
     )
@@ -109,7 +110,7 @@ def make_lru(params: LruParams, capacity: int, next_use: Any = None) -> Any:
             last_rank=np.zeros(1, np.int64),
         )
     links = make_links(capacity)
-    if params.order == "tail-first":
+    if params.order in ("auto", "tail-first"):
         return LruState(links=links, changes=np.zeros(1, np.int64))
     return Lru24State(links) if params.order == "vllm-0.24" else Lru32State(links)
 

@@ -40,6 +40,7 @@ from hotset.policies.heap import (
     make_heap,
 )
 from hotset.policies.jit import kernel
+from hotset.policies.ordering import is_disordered, note_hit, note_insert
 from hotset.policies.verbs import Kernels, register_kernels
 
 _NONE, _LINEAR, _LOG = 0, 1, 2
@@ -207,6 +208,7 @@ def marconi_on_insert(
         state.log_depth[slot] = math.log(depths[i] + 1.0)
         state.count[slot] = max(1, count_of(state.table, keys[i]))
         _use(state, slot, now)
+    note_insert(request)
 
 
 @kernel
@@ -216,6 +218,21 @@ def marconi_on_hit(
     """Start the age of slots anew."""
     for i in range(slots.shape[0] - 1, -1, -1):
         _use(state, slots[i], now)
+    note_hit(request, slots.shape[0])
+
+
+@kernel
+def marconi_on_finish(
+    state: MarconiState, slots: Int32Array, now: float, request: Float64Array
+) -> None:
+    """Make slots equally old, tails first to go among equals."""
+    if not is_disordered(request):
+        return
+    latest = -math.inf
+    for i in range(slots.shape[0]):
+        latest = max(latest, state.last_use[slots[i]])
+    for i in range(slots.shape[0] - 1, -1, -1):
+        _use(state, slots[i], latest)
 
 
 @kernel
@@ -243,6 +260,7 @@ register_kernels(
         on_remove=marconi_on_remove,
         on_insert=marconi_on_insert,
         on_hit=marconi_on_hit,
+        on_finish=marconi_on_finish,
         reset=marconi_reset,
         scores=marconi_scores,
     ),

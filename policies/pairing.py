@@ -1,7 +1,7 @@
 """Pairing heaps of slots, many of them in one set of arrays: smallest key first.
 
 Each slot is in at most one heap. ``root`` holds the first slot of each heap, or -1.
-Keys are float64 and, within a heap, distinct. Insert is O(1), removal of any slot
+Keys are float64. Insert is O(1), removal of any slot
 O(log n) amortised (Fredman et al., The pairing heap, Algorithmica 1, 1986).
 """
 

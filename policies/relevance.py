@@ -42,6 +42,7 @@ from hotset.policies.heap import (
     make_heap,
 )
 from hotset.policies.jit import kernel
+from hotset.policies.ordering import is_disordered, note_hit, note_insert
 from hotset.policies.pairing import (
     Pairing,
     make_pairing,
@@ -357,6 +358,7 @@ def relevance_on_insert(
         state.born[slots[i]] = state.numbers[_BORN] + np.int64(used - now)
         _put(state, slots[i], which, used)
     state.numbers[_BORN] += n
+    note_insert(request)
 
 
 @kernel
@@ -370,6 +372,23 @@ def relevance_on_hit(
         which = state.class_of[slot]
         _take(state, slot)
         _put(state, slot, which, _tick(state, now, i, n))
+    note_hit(request, n)
+
+
+@kernel
+def relevance_on_finish(
+    state: RelevanceState, slots: Int32Array, now: float, request: Float64Array
+) -> None:
+    """Make the head the last used, unless blocks are used in the order given."""
+    if state.numbers[_GIVEN_ORDER] != 0 or not is_disordered(request):
+        return
+    latest = -math.inf
+    for i in range(slots.shape[0]):
+        latest = max(latest, state.young.key[slots[i]])
+    for i in range(slots.shape[0]):
+        slot = slots[i]
+        _take(state, slot)
+        _put(state, slot, state.class_of[slot], latest - i)
 
 
 @kernel
@@ -399,6 +418,7 @@ register_kernels(
         on_remove=relevance_on_remove,
         on_insert=relevance_on_insert,
         on_hit=relevance_on_hit,
+        on_finish=relevance_on_finish,
         reset=relevance_reset,
         scores=relevance_scores,
     ),

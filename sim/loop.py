@@ -107,6 +107,68 @@ def clock(unit: int, r: int, stream: Stream, books: Books) -> float:
 
 
 @kernel
+def start_request(stream: Stream, scratch: Scratch, r: int, hit_blocks: int) -> None:
+    """Fill in what policies are told of request r."""
+    for field in range(REQUEST_FIELDS):
+        scratch.request[field] = stream.features[r, field]
+    scratch.request[HIT_BLOCKS] = hit_blocks
+    scratch.request[SCRATCH] = 0.0
+
+
+@kernel
+def gather(books: Books, keys: KeyArray, out: Int32Array) -> int:
+    """Write the slots of resident keys to ``out``, in order; return how many."""
+    found = 0
+    for i in range(keys.shape[0]):
+        slot = books.slot_of[keys[i]]
+        if slot >= 0:
+            out[found] = slot
+            found += 1
+    return found
+
+
+@kernel
+def admissible(admission: Any, keys: KeyArray, scratch: Scratch, first: int) -> int:
+    """Collect the missing keys that may be stored; return how many.
+
+    ``scratch.found`` holds the keys' slots, ``first`` is the depth of the first key.
+    """
+    wanted = 0
+    for i in range(keys.shape[0]):
+        if scratch.found[i] < 0 and admission_allows(admission, keys[i]):
+            scratch.missing[wanted] = keys[i]
+            scratch.depths[wanted] = first + i
+            wanted += 1
+    return wanted
+
+
+@kernel
+def settle_store(books: Books, scratch: Scratch, taken: Int32Array) -> tuple[int, int]:
+    """Enter a store's outcome into the books; return how many came and went."""
+    stored, evicted = scratch.outcome[STORED], scratch.outcome[EVICTED]
+    for i in range(evicted):
+        books.slot_of[scratch.victim_keys[i]] = -1
+    for i in range(stored):
+        books.slot_of[scratch.missing[i]] = taken[i]
+    books.keys_used[0] += stored
+    return stored, evicted
+
+
+@kernel
+def count_request(
+    stream: Stream, books: Books, r: int, hit_blocks: int, hit_tokens: int
+) -> None:
+    """Count a request that is in the measuring window."""
+    counts = books.counts
+    counts[REQUESTS] += 1
+    counts[ACCESSES] += stream.offsets[r + 1] - stream.offsets[r]
+    counts[INPUT_TOKENS] += stream.input_tokens[r]
+    counts[HIT_BLOCKS_TOTAL] += hit_blocks
+    counts[HIT_TOKENS] += hit_tokens
+    counts[HIT_REQUESTS] += hit_tokens > 0
+
+
+@kernel
 def replay_plain(
     policy: Any,
     admission: Any,
@@ -121,74 +183,45 @@ def replay_plain(
     stop: int,
 ) -> None:
     """Replay requests ``start`` to ``stop`` - 1."""
-    offsets, ids, slot_of, counts = (
-        stream.offsets,
-        stream.ids,
-        books.slot_of,
-        books.counts,
-    )
-    found, used, victims = scratch.found, scratch.used, scratch.victims
-    victim_keys, missing = scratch.victim_keys, scratch.missing
-    depths, request = scratch.depths, scratch.request
-
+    offsets, slot_of = stream.offsets, books.slot_of
+    found, used, request = scratch.found, scratch.used, scratch.request
     for r in range(start, stop):
-        keys = ids[offsets[r] : offsets[r + 1]]
+        keys = stream.ids[offsets[r] : offsets[r + 1]]
         n = keys.shape[0]
-        run = 0
+        run = n
         resident = 0
-        num_missing = 0
         for i in range(n):
             slot = slot_of[keys[i]]
             found[i] = slot
             if slot >= 0:
                 used[resident] = slot
                 resident += 1
-            else:
-                if num_missing == 0:
-                    run = i
-                missing[num_missing] = keys[i]
-                depths[num_missing] = i
-                num_missing += 1
-        if num_missing == 0:
-            run = n
+            elif run == n:
+                run = i
 
-        for field in range(REQUEST_FIELDS):
-            request[field] = stream.features[r, field]
-        request[HIT_BLOCKS] = run
-        request[SCRATCH] = 0.0
+        start_request(stream, scratch, r, run)
         on_request(policy, keys, found[:n], clock(unit, r, stream, books), request)
         admission_on_lookup(admission, keys[: min(run + 1, n)])
         admission_on_offer(admission, keys)
-
-        wanted = 0
-        for i in range(num_missing):
-            if admission_allows(admission, missing[i]):
-                missing[wanted] = missing[i]
-                depths[wanted] = depths[i]
-                wanted += 1
+        wanted = admissible(admission, keys, scratch, 0)
 
         block(slots, used[:resident])
         store(
             policy,
             NO_LINKS,
             slots,
-            missing[:wanted],
-            depths[:wanted],
+            scratch.missing[:wanted],
+            scratch.depths[:wanted],
             clock(unit, r, stream, books),
             request,
             False,
             used[resident:],
-            victims,
-            victim_keys,
+            scratch.victims,
+            scratch.victim_keys,
             scratch.outcome,
         )
-        stored, evicted = scratch.outcome[STORED], scratch.outcome[EVICTED]
         unblock(slots, used[:resident])
-        for i in range(evicted):
-            slot_of[victim_keys[i]] = -1
-        for i in range(stored):
-            slot_of[missing[i]] = used[resident + i]
-        books.keys_used[0] += stored
+        stored, evicted = settle_store(books, scratch, used[resident:])
         on_ready(policy, used[resident : resident + stored])
         # Heads are used last, so that within a request tails age first.
         on_hit(policy, used[:resident], clock(unit, r, stream, books), request)
@@ -196,21 +229,12 @@ def replay_plain(
 
         remaining = resident + stored
         if resident > run and stored > 0:
-            remaining = 0
-            for i in range(n):
-                if slot_of[keys[i]] >= 0:
-                    used[remaining] = slot_of[keys[i]]
-                    remaining += 1
+            remaining = gather(books, keys, used)
         on_finish(policy, used[:remaining], clock(unit, r, stream, books), request)
 
         hit_tokens = min(run * block_tokens, stream.input_tokens[r])
         books.hit_tokens[r] = hit_tokens
         if r >= first_measured:
-            counts[REQUESTS] += 1
-            counts[ACCESSES] += n
-            counts[INPUT_TOKENS] += stream.input_tokens[r]
-            counts[HIT_BLOCKS_TOTAL] += run
-            counts[HIT_TOKENS] += hit_tokens
-            counts[HIT_REQUESTS] += run > 0
-            counts[STORES] += stored
-            counts[EVICTIONS] += evicted
+            count_request(stream, books, r, run, hit_tokens)
+            books.counts[STORES] += stored
+            books.counts[EVICTIONS] += evicted

@@ -2,6 +2,7 @@
 
 import pytest
 from golden.scripts import load
+
 from hotset.policies import ADMISSIONS, POLICIES
 from hotset.policies.driver import PolicyDriver, Status
 
@@ -63,9 +64,7 @@ class Manager:
 
     def offer(self, name, keys):
         before = {key: self.driver.lookup(key) for key in keys}
-        stored = self.driver.offer(
-            self.request[name], keys, self.depths(name, keys)
-        )
+        stored = self.driver.offer(self.request[name], keys, self.depths(name, keys))
         if self.version != "0.24.0":
             taken = [] if stored is None else stored.keys
             self.access(

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from golden.scripts import load
+
 from hotset.policies import POLICIES
 from hotset.policies.request import REQUEST_FIELDS
 from hotset.policies.verbs import (
@@ -80,9 +81,7 @@ class Player:
     def scores(self, blocks):
         out = np.zeros(len(blocks))
         for i, block in enumerate(blocks):
-            scores(
-                self.tier_of[block].state, slots_of(block), self.now, out[i : i + 1]
-            )
+            scores(self.tier_of[block].state, slots_of(block), self.now, out[i : i + 1])
         return out
 
 

@@ -2,13 +2,12 @@
 
 import pytest
 from golden.scripts import load
+
 from hotset.policies import POLICIES
 from hotset.policies.driver import PolicyDriver
 from hotset.policies.request import SOURCE_TYPES
 
-LRU_SCRIPTS = [
-    (version, i) for version in ("0.24.0", "0.32.0") for i in range(40)
-]
+LRU_SCRIPTS = [(version, i) for version in ("0.24.0", "0.32.0") for i in range(40)]
 
 
 def run_script(script, driver, on_touch):

@@ -1,0 +1,38 @@
+"""Whether a request's blocks were used in an order that lets tails age first.
+
+Within a request, later calls make blocks look newer. Insert, then use of the prefix, is
+in order; a second insertion, or one after a use, leaves tails newer than heads. The
+request's scratch field carries this from call to call, so that a policy puts its blocks
+in order when the request finishes only where that is needed.
+"""
+
+from __future__ import annotations
+
+from hotset.policies.arrays import Float64Array
+from hotset.policies.jit import kernel
+from hotset.policies.request import HIT_BLOCKS, SCRATCH
+
+_UNUSED, _IN_ORDER, _DISORDERED = 0.0, 1.0, 2.0
+
+
+@kernel
+def note_insert(request: Float64Array) -> None:
+    """Note that blocks of the request were inserted."""
+    fresh = request[SCRATCH] == _UNUSED
+    request[SCRATCH] = _IN_ORDER if fresh else _DISORDERED
+
+
+@kernel
+def note_hit(request: Float64Array, num_used: int) -> None:
+    """Note that ``num_used`` resident blocks of the request were used."""
+    # More than the hit prefix: some stood behind a gap and are now newer than it.
+    if num_used > request[HIT_BLOCKS] or request[SCRATCH] == _DISORDERED:
+        request[SCRATCH] = _DISORDERED
+    else:
+        request[SCRATCH] = _IN_ORDER
+
+
+@kernel
+def is_disordered(request: Float64Array) -> bool:
+    """Return whether tails of the request may look newer than heads."""
+    return bool(request[SCRATCH] == _DISORDERED)
