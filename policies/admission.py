@@ -148,24 +148,24 @@ _KERNELS: dict[type, dict[str, Callable[..., Any]]] = {
 }
 
 
-def admission_on_lookup(state, keys):  # type: ignore[no-untyped-def]
+def admission_on_lookup(state: Any, keys: KeyArray) -> None:
     """Note keys that were looked up, the first miss included."""
-    return _KERNELS[type(state)]["on_lookup"](state, keys)
+    _KERNELS[type(state)]["on_lookup"](state, keys)
 
 
-def admission_on_offer(state, keys):  # type: ignore[no-untyped-def]
+def admission_on_offer(state: Any, keys: KeyArray) -> None:
     """Note keys that were offered for storing, resident ones included."""
-    return _KERNELS[type(state)]["on_offer"](state, keys)
+    _KERNELS[type(state)]["on_offer"](state, keys)
 
 
-def admission_allows(state, key):  # type: ignore[no-untyped-def]
+def admission_allows(state: Any, key: int) -> bool:
     """Return whether a missing key may be stored."""
     return _KERNELS[type(state)]["allows"](state, key)
 
 
-def admission_clear(state):  # type: ignore[no-untyped-def]
+def admission_clear(state: Any) -> None:
     """Forget all counts."""
-    return _KERNELS[type(state)]["clear"](state)
+    _KERNELS[type(state)]["clear"](state)
 
 
 def _chosen(state_type: Any, name: str) -> Callable[..., Any] | None:

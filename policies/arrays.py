@@ -1,14 +1,16 @@
-"""Names for the array types in kernels' signatures."""
+"""Names for the array types in kernels' signatures.
+
+The element type is in the name only: to a type checker an element read from any of them
+is of any type, since kernels mix numpy's scalars and Python's.
+"""
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-import numpy as np
 from numpy.typing import NDArray
 
-Int32Array: TypeAlias = NDArray[np.int32]
-Int64Array: TypeAlias = NDArray[np.int64]
-Float64Array: TypeAlias = NDArray[np.float64]
-# The loop passes int32 or int64 block ids; kernels are compiled for either.
-KeyArray: TypeAlias = NDArray[Any]
+Int32Array: TypeAlias = NDArray[Any]
+Int64Array: TypeAlias = NDArray[Any]
+Float64Array: TypeAlias = NDArray[Any]
+KeyArray: TypeAlias = NDArray[Any]  # int32 or int64: block ids, folded hashes

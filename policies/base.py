@@ -86,7 +86,7 @@ class Params:
 
 def check_value(field: dataclasses.Field[Any], value: Any) -> None:
     """Raise PolicyError unless a value fits its declaration."""
-    kind = type(field.default)
+    kind: type = type(field.default)
     got = f"{field.name}={value!r}"
     if kind is str:
         choices = field.metadata["choices"]
@@ -126,7 +126,7 @@ def parse_value(field: dataclasses.Field[Any], text: str) -> Any:
     PolicyError
         If the text is no value of the parameter's type.
     """
-    kind = type(field.default)
+    kind: type = type(field.default)
     if kind is str:
         return text
     if kind is bool:
@@ -141,6 +141,10 @@ def parse_value(field: dataclasses.Field[Any], text: str) -> Any:
     except ValueError:
         word = "whole number" if kind is int else "number"
         raise PolicyError(f"{field.name}={text}: a {word} is needed") from None
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 @dataclass(frozen=True)
@@ -164,6 +168,15 @@ class Spec:
     summary: str
     params: type[Params]
     make: Callable[..., Any]
+
+    def label(self, params: Params) -> str:
+        """Return the text that names this with its parameters, defaults left out."""
+        changed = [
+            f"{field.name}={_as_text(getattr(params, field.name))}"
+            for field in dataclasses.fields(params)
+            if getattr(params, field.name) != field.default
+        ]
+        return self.name + (":" + ",".join(changed) if changed else "")
 
     def parse(self, assignments: Mapping[str, str]) -> Params:
         """Build the parameters from ``key=value`` texts.

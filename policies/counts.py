@@ -27,7 +27,7 @@ class CountTable(NamedTuple):
 
     cell: Int32Array  # int32[M], M a power of two >= 2 N: entry or -1
     key: Int64Array  # int64[N]
-    count: Int64Array  # int64[N], at least 1 where in use
+    seen: Int64Array  # int64[N], at least 1 where in use
     links: Int32Array  # int32[N + 2, 2]: list 0 seen once, list 1 more often
     free: Int32Array  # int32[N]: stack of given-back entries
     numbers: Int64Array  # int64[4]: size, bound, given-back entries, fresh entries
@@ -42,7 +42,7 @@ def make_counts(bound: int) -> CountTable:
     return CountTable(
         cell=np.full(cells, _FREE, np.int32),
         key=np.zeros(entries, np.int64),
-        count=np.zeros(entries, np.int64),
+        seen=np.zeros(entries, np.int64),
         links=make_links(entries, 2),
         free=np.zeros(entries, np.int32),
         numbers=np.array([0, bound, 0, 0], np.int64),
@@ -81,7 +81,7 @@ def count_of(table: CountTable, key: int) -> int:
     entry = table.cell[_find_cell(table, key)]
     if entry == _FREE:
         return 0
-    return table.count[entry]
+    return table.seen[entry]
 
 
 @kernel
@@ -110,13 +110,13 @@ def _drop(table: CountTable, entry: int) -> None:
 def _add(table: CountTable, key: int, which: int) -> None:
     if table.numbers[_FREE_HEAD] > 0:
         table.numbers[_FREE_HEAD] -= 1
-        entry = np.int64(table.free[table.numbers[_FREE_HEAD]])
+        entry = int(table.free[table.numbers[_FREE_HEAD]])
     else:
         entry = table.numbers[_FRESH]
         table.numbers[_FRESH] += 1
     table.cell[_find_cell(table, key)] = entry
     table.key[entry] = key
-    table.count[entry] = 1
+    table.seen[entry] = 1
     link_newest(table.links, table.key.shape[0] + which, entry)
     table.numbers[_SIZE] += 1
 
@@ -127,7 +127,7 @@ def count_known(table: CountTable, key: int) -> bool:
     entry = table.cell[_find_cell(table, key)]
     if entry == _FREE:
         return False
-    table.count[entry] += 1
+    table.seen[entry] += 1
     unlink(table.links, entry)
     link_newest(table.links, table.key.shape[0] + 1, entry)
     return True
@@ -177,7 +177,7 @@ def count_hot(table: CountTable, key: int) -> int:
     if table.numbers[_SIZE] + 1 > bound:
         # The new key would be the first to go: it was seen once, like the rest.
         while table.links[once, NEWER] != once:
-            _drop(table, np.int64(table.links[once, NEWER]))
+            _drop(table, int(table.links[once, NEWER]))
         return 0
     _add(table, key, 0)
     return 1
@@ -186,4 +186,4 @@ def count_hot(table: CountTable, key: int) -> int:
 @kernel
 def _drop_oldest(table: CountTable) -> None:
     sentinel = table.key.shape[0] + 1
-    _drop(table, np.int64(table.links[sentinel, NEWER]))
+    _drop(table, int(table.links[sentinel, NEWER]))

@@ -25,7 +25,8 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 import numba
-from numba.core import caching, compiler, config, types
+from numba import types
+from numba.core import caching, compiler, config
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,7 +36,7 @@ _KEPT_DIGESTS = 8
 
 # Kernels allocate nothing, so numba's reference counting is off in them: its atomic
 # operations on every slice cost a third of the replay loop's time.
-OPTIONS = {"_nrt": False}
+OPTIONS: Any = {"_nrt": False}
 
 
 def kernel(function: F) -> F:
@@ -49,7 +50,7 @@ def kernel(function: F) -> F:
         folder = cache_folder(inspect.getfile(function))
         if folder is not None:
             compiled._cache = KernelCache(function, folder)
-    return compiled  # type: ignore[no-any-return]
+    return compiled
 
 
 @functools.cache

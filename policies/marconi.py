@@ -81,7 +81,7 @@ class MarconiState(NamedTuple):
     heap: Heap
     log_depth: Float64Array  # float64[C], ln(depth + 1)
     last_use: Float64Array  # float64[C]
-    count: Int64Array  # int64[C], sights, at least 1
+    seen: Int64Array  # int64[C], sights, at least 1
     table: CountTable
     skipped: Int32Array  # int32[C], scratch
     weights: Float64Array  # float64[4]: decay, depth weight, base, when to rebase
@@ -97,7 +97,7 @@ def make_marconi(
         heap=make_heap(capacity),
         log_depth=np.zeros(capacity, np.float64),
         last_use=np.zeros(capacity, np.float64),
-        count=np.ones(capacity, np.int64),
+        seen=np.ones(capacity, np.int64),
         table=make_counts(params.tracker_size),
         skipped=np.zeros(capacity, np.int32),
         weights=np.array([params.decay, params.depth_weight, 0.0, 2.0**20], np.float64),
@@ -111,9 +111,9 @@ def _key(state: MarconiState, slot: int) -> float:
     age_part = weights[_DECAY] * (state.last_use[slot] - weights[_BASE])
     key = age_part - weights[_DEPTH_WEIGHT] * state.log_depth[slot]
     if state.numbers[_MODE] == _LINEAR:
-        key += math.log(float(state.count[slot]))
+        key += math.log(float(state.seen[slot]))
     elif state.numbers[_MODE] == _LOG:
-        key += math.log(math.log1p(float(state.count[slot])))
+        key += math.log(math.log1p(float(state.seen[slot])))
     return key
 
 
@@ -144,8 +144,8 @@ def marconi_on_request(
         count = count_hot(state.table, keys[i])
         slot = slots[i]
         # A key that fell out of the table counts as seen once, like a new one.
-        if slot >= 0 and state.count[slot] != max(1, count):
-            state.count[slot] = max(1, count)
+        if slot >= 0 and state.seen[slot] != max(1, count):
+            state.seen[slot] = max(1, count)
             heap_set(state.heap, slot, _key(state, slot), state.heap.tie[slot])
 
 
@@ -206,7 +206,7 @@ def marconi_on_insert(
     for i in range(slots.shape[0] - 1, -1, -1):
         slot = slots[i]
         state.log_depth[slot] = math.log(depths[i] + 1.0)
-        state.count[slot] = max(1, count_of(state.table, keys[i]))
+        state.seen[slot] = max(1, count_of(state.table, keys[i]))
         _use(state, slot, now)
     note_insert(request)
 

@@ -59,27 +59,27 @@ def _meld(heaps: Pairing, a: int, b: int) -> int:
 @kernel
 def _meld_children(heaps: Pairing, slot: int) -> int:
     """Join the children of a slot into one tree, in pairs and then from the last on."""
-    paired = np.int64(_NIL)  # chain of joined pairs, last one first
-    at = np.int64(heaps.child[slot])
+    paired = int(_NIL)  # chain of joined pairs, last one first
+    at = int(heaps.child[slot])
     heaps.child[slot] = _NIL
     while at != _NIL:
-        other = np.int64(heaps.sibling[at])
-        rest = np.int64(_NIL)
+        other = int(heaps.sibling[at])
+        rest = int(_NIL)
         heaps.sibling[at] = _NIL
         heaps.back[at] = _NIL
         if other != _NIL:
-            rest = np.int64(heaps.sibling[other])
+            rest = int(heaps.sibling[other])
             heaps.sibling[other] = _NIL
             heaps.back[other] = _NIL
-        joined = np.int64(_meld(heaps, at, other))
+        joined = int(_meld(heaps, at, other))
         heaps.sibling[joined] = paired
         paired = joined
         at = rest
-    tree = np.int64(_NIL)
+    tree = int(_NIL)
     while paired != _NIL:
-        rest = np.int64(heaps.sibling[paired])
+        rest = int(heaps.sibling[paired])
         heaps.sibling[paired] = _NIL
-        tree = np.int64(_meld(heaps, tree, paired))
+        tree = int(_meld(heaps, tree, paired))
         paired = rest
     return tree
 
@@ -91,7 +91,7 @@ def pairing_insert(heaps: Pairing, which: int, slot: int, key: float) -> None:
     heaps.sibling[slot] = _NIL
     heaps.back[slot] = _NIL
     heaps.key[slot] = key
-    heaps.root[which] = _meld(heaps, np.int64(heaps.root[which]), np.int64(slot))
+    heaps.root[which] = _meld(heaps, int(heaps.root[which]), int(slot))
 
 
 @kernel
@@ -111,7 +111,7 @@ def pairing_remove(heaps: Pairing, which: int, slot: int) -> None:
     heaps.sibling[slot] = _NIL
     heaps.back[slot] = _NIL
     tree = _meld_children(heaps, slot)
-    heaps.root[which] = _meld(heaps, np.int64(heaps.root[which]), tree)
+    heaps.root[which] = _meld(heaps, int(heaps.root[which]), tree)
 
 
 @kernel

@@ -210,7 +210,7 @@ def _settle(state: RelevanceState, which: int, now: float) -> None:
     """Move the blocks of a class whose recency no longer shows to the settled."""
     final = _worth(state, which, 0.0)
     while state.members[which] > 0:
-        slot = np.int64(state.young.root[which])
+        slot = int(state.young.root[which])
         if _worth_of(state, slot, now) != final:
             return
         _take(state, slot)
@@ -225,7 +225,7 @@ def _find_first(
     state.first[which] = -1
     aside = 0
     while state.young.root[which] >= 0:
-        slot = np.int64(state.young.root[which])
+        slot = int(state.young.root[which])
         if blocked[slot] == 0:
             worth = _worth_of(state, slot, now)
             best = state.first[which]
@@ -240,7 +240,7 @@ def _find_first(
         state.aside[aside] = slot
         aside += 1
     for i in range(aside):
-        slot = np.int64(state.aside[i])
+        slot = int(state.aside[i])
         pairing_insert(state.young, which, slot, state.young.key[slot])
 
 
@@ -250,13 +250,13 @@ def _first_settled(
 ) -> tuple[int, int]:
     """Return the first unblocked settled slot or -1; blocked ones are put aside."""
     while state.settled.size[0] > 0:
-        slot = np.int64(state.settled.order[0])
+        slot = int(state.settled.order[0])
         if blocked[slot] == 0:
             return slot, num_aside
         heap_remove(state.settled, slot)
         state.aside_settled[num_aside] = slot
         num_aside += 1
-    return np.int64(-1), num_aside
+    return (-1), num_aside
 
 
 @kernel
@@ -266,7 +266,7 @@ def _take_victim(state: RelevanceState, settled: int) -> int:
     worth = state.settled.key[settled] if settled >= 0 else math.inf
     for i in range(state.numbers[_NUM_LIVE]):
         which = state.live[i]
-        slot = np.int64(state.first[which])
+        slot = int(state.first[which])
         if slot < 0:
             continue
         better = victim < 0 or state.first_score[which] < worth
@@ -304,7 +304,7 @@ def relevance_select(
         out[found] = victim
         found += 1
     for i in range(num_aside):
-        slot = np.int64(state.aside_settled[i])
+        slot = int(state.aside_settled[i])
         heap_set(state.settled, slot, state.settled.key[slot], state.born[slot])
     return found
 
@@ -355,7 +355,7 @@ def relevance_on_insert(
         count = count_of(state.table, keys[i])
         which = _class(request[SOURCE_TYPE], request[PRIORITY], count)
         used = _tick(state, now, i, n)
-        state.born[slots[i]] = state.numbers[_BORN] + np.int64(used - now)
+        state.born[slots[i]] = state.numbers[_BORN] + int(used - now)
         _put(state, slots[i], which, used)
     state.numbers[_BORN] += n
     note_insert(request)

@@ -36,43 +36,60 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from hotset.policies.arrays import Int32Array
+from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import OPTIONS, body_for_overload
 
 
-def _on_request(state, keys, slots, now, request):  # type: ignore[no-untyped-def]
+def _on_request(
+    state: Any, keys: KeyArray, slots: Int32Array, now: float, request: Float64Array
+) -> None:
     pass
 
 
-def _admit(state, keys, depths, num_free, blocked, now, request):  # type: ignore[no-untyped-def]
+def _admit(
+    state: Any,
+    keys: KeyArray,
+    depths: Int64Array,
+    num_free: int,
+    blocked: Int32Array,
+    now: float,
+    request: Float64Array,
+) -> int:
     return keys.shape[0]
 
 
-def _select(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
+def _select(state: Any, n: int, blocked: Int32Array, now: float, out: Any) -> int:
     return 0
 
 
-def _on_slots(state, slots):  # type: ignore[no-untyped-def]
+def _on_slots(state: Any, slots: Int32Array) -> None:
     pass
 
 
-def _on_insert(state, slots, keys, depths, now, request):  # type: ignore[no-untyped-def]
+def _on_insert(
+    state: Any,
+    slots: Int32Array,
+    keys: KeyArray,
+    depths: Int64Array,
+    now: float,
+    request: Float64Array,
+) -> None:
     pass
 
 
-def _on_use(state, slots, now, request):  # type: ignore[no-untyped-def]
+def _on_use(state: Any, slots: Int32Array, now: float, request: Float64Array) -> None:
     pass
 
 
-def _reset(state):  # type: ignore[no-untyped-def]
+def _reset(state: Any) -> None:
     pass
 
 
-def _scores(state, slots, now, out):  # type: ignore[no-untyped-def]
+def _scores(state: Any, slots: Int32Array, now: float, out: Any) -> None:
     out[:] = 0.0
 
 
-def _has_order(state):  # type: ignore[no-untyped-def]
+def _has_order(state: Any) -> bool:
     return True
 
 
@@ -118,17 +135,27 @@ def kernels_of(state: Any) -> Kernels:
     return _KERNELS[type(state)]
 
 
-def on_request(state, keys, slots, now, request):  # type: ignore[no-untyped-def]
+def on_request(
+    state: Any, keys: KeyArray, slots: Int32Array, now: float, request: Float64Array
+) -> None:
     """Note a request's keys, resident or not; once for each request, first of all."""
-    return kernels_of(state).on_request(state, keys, slots, now, request)
+    kernels_of(state).on_request(state, keys, slots, now, request)
 
 
-def admit(state, keys, depths, num_free, blocked, now, request):  # type: ignore[no-untyped-def]
+def admit(
+    state: Any,
+    keys: KeyArray,
+    depths: Int64Array,
+    num_free: int,
+    blocked: Int32Array,
+    now: float,
+    request: Float64Array,
+) -> int:
     """Return how many of the missing keys to store, from the first on."""
     return kernels_of(state).admit(state, keys, depths, num_free, blocked, now, request)
 
 
-def select(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
+def select(state: Any, n: int, blocked: Int32Array, now: float, out: Any) -> int:
     """Write n victims to ``out``, best first to go; return how many were found.
 
     The caller has made sure that n unblocked slots exist and evicts what is found
@@ -138,47 +165,54 @@ def select(state, n, blocked, now, out):  # type: ignore[no-untyped-def]
     return kernels_of(state).select(state, n, blocked, now, out)
 
 
-def on_evict(state, slots):  # type: ignore[no-untyped-def]
+def on_evict(state: Any, slots: Int32Array) -> None:
     """Note that the victims of the last `select` are gone."""
-    return kernels_of(state).on_evict(state, slots)
+    kernels_of(state).on_evict(state, slots)
 
 
-def on_remove(state, slots):  # type: ignore[no-untyped-def]
+def on_remove(state: Any, slots: Int32Array) -> None:
     """Take out slots that the caller removes, such as those of a failed store."""
-    return kernels_of(state).on_remove(state, slots)
+    kernels_of(state).on_remove(state, slots)
 
 
-def on_insert(state, slots, keys, depths, now, request):  # type: ignore[no-untyped-def]
+def on_insert(
+    state: Any,
+    slots: Int32Array,
+    keys: KeyArray,
+    depths: Int64Array,
+    now: float,
+    request: Float64Array,
+) -> None:
     """Take in new blocks."""
-    return kernels_of(state).on_insert(state, slots, keys, depths, now, request)
+    kernels_of(state).on_insert(state, slots, keys, depths, now, request)
 
 
-def on_hit(state, slots, now, request):  # type: ignore[no-untyped-def]
+def on_hit(state: Any, slots: Int32Array, now: float, request: Float64Array) -> None:
     """Note that a request uses resident blocks."""
-    return kernels_of(state).on_hit(state, slots, now, request)
+    kernels_of(state).on_hit(state, slots, now, request)
 
 
-def on_ready(state, slots):  # type: ignore[no-untyped-def]
+def on_ready(state: Any, slots: Int32Array) -> None:
     """Note that slots can be evicted now: written, or no longer read by anyone."""
-    return kernels_of(state).on_ready(state, slots)
+    kernels_of(state).on_ready(state, slots)
 
 
-def on_finish(state, slots, now, request):  # type: ignore[no-untyped-def]
+def on_finish(state: Any, slots: Int32Array, now: float, request: Float64Array) -> None:
     """Note that a request is over; ``slots`` are those of its blocks that remain."""
-    return kernels_of(state).on_finish(state, slots, now, request)
+    kernels_of(state).on_finish(state, slots, now, request)
 
 
-def reset(state):  # type: ignore[no-untyped-def]
+def reset(state: Any) -> None:
     """Empty the cache; what was learned of traffic may stay."""
-    return kernels_of(state).reset(state)
+    kernels_of(state).reset(state)
 
 
-def scores(state, slots, now, out):  # type: ignore[no-untyped-def]
+def scores(state: Any, slots: Int32Array, now: float, out: Any) -> None:
     """Write the worth of slots to ``out``; the lowest goes first. 0 without scores."""
-    return kernels_of(state).scores(state, slots, now, out)
+    kernels_of(state).scores(state, slots, now, out)
 
 
-def has_order(state):  # type: ignore[no-untyped-def]
+def has_order(state: Any) -> bool:
     """Return whether the state orders slots at all; `NoLinks` does not."""
     return kernels_of(state).has_order(state)
 
@@ -260,7 +294,7 @@ class NoLinks(NamedTuple):
     nothing: Int32Array  # int32[1]; a state needs one array
 
 
-def _no_order(state):  # type: ignore[no-untyped-def]
+def _no_order(state: Any) -> bool:
     return False
 
 

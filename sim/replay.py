@@ -67,10 +67,12 @@ class RunConfig:
 class RunResult:
     """Counts of one run over its measuring window.
 
+    ``label`` names the policy as asked for: its name and what differs from defaults.
     Ratios are in [0, 1], and 0 where the window holds nothing to count.
     """
 
     policy: str
+    label: str
     params: dict[str, Any]
     admission: dict[str, Any]
     capacity_blocks: int
@@ -108,6 +110,7 @@ class Replay:
     def __init__(self, workload: Workload, config: RunConfig) -> None:
         self.workload = workload
         self.config = resolve(config)
+        self._label = config.policy.label(config.params)
         self.next_request = 0
         num_requests = workload.trace.num_requests
         self.first_measured = math.floor(config.warmup * num_requests)
@@ -193,6 +196,7 @@ class Replay:
         per_chunk = self.workload.blocks_per_chunk
         return RunResult(
             policy=config.policy.name,
+            label=self._label,
             params=dataclasses.asdict(config.params),
             admission={
                 "name": config.admission.name,

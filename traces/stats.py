@@ -67,14 +67,46 @@ def ceiling(trace: Trace, tail: Tail, first_request: int = 0) -> Ceiling:
     TraceError
         If an argument is out of range.
     """
-    if not 0 <= first_request < trace.num_requests:
-        raise TraceError(
-            f"first_request: got {first_request}, allowed: 0..{trace.num_requests - 1}"
-        )
     accesses = trace.accesses(tail)
+    return ceiling_of(accesses, trace.block_tokens, trace.input_tokens, first_request)
+
+
+def ceiling_of(
+    accesses: Accesses,
+    block_tokens: int,
+    input_tokens: NDArray[np.int64],
+    first_request: int = 0,
+) -> Ceiling:
+    """Hits of an unbounded cache of blocks of any size.
+
+    Parameters
+    ----------
+    accesses : Accesses
+        Block references.
+    block_tokens : int
+        Tokens of a block.
+    input_tokens : int64[R]
+        Prompt tokens.
+    first_request : int
+        Index of the first request that is counted, in [0, R).
+
+    Returns
+    -------
+    Ceiling
+        Totals of the requests from `first_request` on.
+
+    Raises
+    ------
+    TraceError
+        If the first request is out of range.
+    """
+    if not 0 <= first_request < input_tokens.size:
+        raise TraceError(
+            f"first_request: got {first_request}, allowed: 0..{input_tokens.size - 1}"
+        )
     runs = hit_runs(accesses)[first_request:]
-    input_tokens = trace.input_tokens[first_request:]
-    hit_tokens = np.minimum(runs * trace.block_tokens, input_tokens)
+    input_tokens = input_tokens[first_request:]
+    hit_tokens = np.minimum(runs * block_tokens, input_tokens)
     return Ceiling(
         hit_blocks=int(runs.sum()),
         hit_tokens=int(hit_tokens.sum()),

@@ -5,13 +5,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
 
 from hotset.traces.model import Provenance, Trace
-
-# The first example may pay for an import.
-settings.register_profile("no-deadline", deadline=None)
-settings.load_profile("no-deadline")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,66 @@
+# make demo   replay the bundled sample; needs only Python and make
+# make test   every check: ruff, mypy, all tests, also with the oldest dependencies
+# make fast   the quick tests alone, without network, once make test has run
+# make bench  figures beside those of peers, measured in the same run
+
+PYTHON ?= python3
+VENV := .venv
+FLOOR := .venv-floor
+TYPED := $(VENV)/typed
+SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
+BIN := $(VENV)/bin
+
+.PHONY: demo test fast bench lint types clean
+
+demo: $(VENV)/.demo
+	mkdir -p demo
+	$(BIN)/hotset replay sample --policy lru --policy marconi --policy relevance \
+	  --policy belady --policy unbounded --capacity 2% --capacity 5% \
+	  --capacity 10% --capacity 20% --json demo/result.json --plot demo/hit_ratio.png
+	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
+
+test: $(VENV)/.test $(FLOOR)/.test lint types
+	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench" tests
+	$(BIN)/python -m pytest -q -m "not bench" tests
+
+fast:
+	$(BIN)/python -m pytest -q tests
+
+bench: $(VENV)/.bench
+	$(BIN)/python tests/bench/replay_speed.py
+
+lint: $(VENV)/.test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# Type checkers do not see the package-dir mapping, so an installed copy is checked.
+types: $(VENV)/.test $(SOURCES) pyproject.toml
+	rm -rf $(TYPED)
+	$(BIN)/pip install --quiet --no-deps --target $(TYPED) .
+	MYPYPATH=$(TYPED) $(BIN)/mypy -p hotset.traces -p hotset.policies -p hotset.sim \
+	  -p hotset.adapter
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
+	  || { echo "hotset needs Python 3.11 to 3.13; try: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e .
+	touch $@
+
+$(VENV)/.test: $(VENV)/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[test]'
+	touch $@ $(VENV)/.demo
+
+$(VENV)/.bench: $(VENV)/.test
+	$(BIN)/python -m pip install --quiet -e '.[test,bench]'
+	touch $@
+
+$(FLOOR)/.test: pyproject.toml constraints-floor.txt
+	$(PYTHON) -m venv $(FLOOR)
+	$(FLOOR)/bin/python -m pip install --quiet -e '.[test]' -c constraints-floor.txt
+	touch $@
+
+clean:
+	rm -rf $(VENV) $(FLOOR) demo build *.egg-info

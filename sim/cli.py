@@ -1,0 +1,88 @@
+"""The `hotset` program: finds the packages' commands and loads them on use."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points, version
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+_GROUP = "hotset.commands"
+
+
+class CommandGroup(TyperGroup):
+    """Commands from entry points, each loaded when it is needed.
+
+    A wrong input of the user's ends the program with its message and exit code 2;
+    anything else that is raised is our fault and shows its traceback.
+    """
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return sorted(entry_points(group=_GROUP).names)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return a command, or None where there is none of that name."""
+        for entry in entry_points(group=_GROUP, name=cmd_name):
+            loaded = entry.load()
+            if isinstance(loaded, typer.Typer):
+                return typer.main.get_command(loaded)
+            single = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
+            single.command(cmd_name)(loaded)
+            return typer.main.get_command(single)
+        return None
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            return super().invoke(ctx)
+        except ValueError as error:
+            if not _is_users_fault(error):
+                raise
+            for line in str(error).splitlines():
+                typer.echo(f"hotset: {line}", err=True)
+            raise typer.Exit(2) from None
+
+
+def _is_users_fault(error: ValueError) -> bool:
+    # Imported here: without an error the program need not wait for them.
+    from hotset.policies.errors import PolicyError
+    from hotset.traces.errors import TraceError
+
+    return isinstance(error, (PolicyError, TraceError))
+
+
+app = typer.Typer(
+    cls=CommandGroup,
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"hotset {version('hotset')}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    _version: Annotated[
+        bool,
+        typer.Option(
+            "--version",
+            help="Print the version.",
+            callback=_print_version,
+            is_eager=True,
+        ),
+    ] = False,
+) -> None:
+    """Find, prove and deploy the eviction policy of a vLLM KV-cache tier."""
+
+
+def main() -> None:
+    """Run the program."""
+    app()

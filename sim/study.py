@@ -1,0 +1,291 @@
+"""Several runs over one trace, and the result that they make together.
+
+The result is what `hotset replay` writes as JSON: the trace and its ceiling, the
+definitions of the ratios, warnings, and one object for each run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from hotset.policies.arrays import Int64Array
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec
+from hotset.policies.errors import PolicyError
+from hotset.policies.registry import ADMISSIONS, POLICIES
+from hotset.sim.capacity import Capacity
+from hotset.sim.engines import EngineRules
+from hotset.sim.replay import Replay, RunConfig, RunResult
+from hotset.sim.workload import Workload
+from hotset.traces.model import Tail, Trace
+from hotset.traces.stats import Ceiling, ceiling_of
+
+DEFINITIONS = {
+    "block": "the cached unit: block_tokens tokens of the trace, or chunk_tokens where "
+    "chunks are asked for",
+    "hit": "a block of the longest prefix of the prompt whose blocks are all cached "
+    "when the request comes",
+    "token_hit_ratio": "tokens in hit blocks / all input tokens, those of partial last "
+    "blocks included",
+    "block_hit_ratio": "hit blocks / accesses, which are the prompts' blocks under the "
+    "tail rule",
+    "request_hit_ratio": "requests with at least one hit / requests",
+    "ceiling": "the same ratios for a cache that holds everything",
+    "tail": "drop: a last, partial block is not cached; count: it is cached like a "
+    "full one",
+}
+
+
+@dataclass(frozen=True)
+class Study:
+    """What to replay.
+
+    Parameters
+    ----------
+    policies : sequence of (PolicySpec, Params)
+        Eviction policies.
+    capacities : sequence of Capacity
+        Capacities; every policy runs at each.
+    admission : (AdmissionSpec, Params)
+        The admission rule of all runs.
+    engine : EngineRules
+        The engine of all runs.
+    tail, warmup, chunk_tokens, gpu_blocks, step_tokens
+        As in `Workload` and `RunConfig`.
+    kv_bytes_per_token : int, optional
+        For capacities in bytes.
+    seed : int
+        For policies that draw at random.
+    """
+
+    policies: Sequence[tuple[PolicySpec, Params]]
+    capacities: Sequence[Capacity]
+    admission: tuple[AdmissionSpec, Params]
+    engine: EngineRules
+    tail: Tail = "drop"
+    warmup: float = 0.0
+    chunk_tokens: int | None = None
+    gpu_blocks: int = 0
+    step_tokens: int = 8192
+    kv_bytes_per_token: int | None = None
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class StudyResult:
+    """Runs and what they were computed from.
+
+    Parameters
+    ----------
+    study : Study
+        What was asked for.
+    trace : Trace
+        The trace.
+    workload : Workload
+        The trace as it was replayed.
+    ceiling : Ceiling
+        Of the measuring window.
+    runs : list of RunResult
+        By capacity, then by policy, as asked for.
+    hit_tokens : list of int64[R]
+        Of each run, by request.
+    warnings : list of str
+        What to know before trusting the runs.
+    """
+
+    study: Study
+    trace: Trace
+    workload: Workload
+    ceiling: Ceiling
+    runs: list[RunResult]
+    hit_tokens: list[Int64Array]
+    warnings: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        provenance, study = self.trace.provenance, self.study
+        return {
+            "trace": {
+                "path": provenance.path,
+                "sha256": provenance.sha256,
+                "format": provenance.format,
+                "requests": self.trace.num_requests,
+                "accesses": int(self.workload.chunks.offsets[-1]),
+                "distinct_blocks": self.workload.chunks.num_distinct,
+                "block_tokens": self.trace.block_tokens,
+                "rejected": provenance.rows_rejected,
+                "steps": list(provenance.steps),
+                "ceiling": {
+                    "token_hit_ratio": self.ceiling.token_hit_ratio,
+                    "block_hit_ratio": self.ceiling.block_hit_ratio,
+                },
+            },
+            "settings": {
+                "tail": study.tail,
+                "warmup": study.warmup,
+                "engine": study.engine.name,
+                "chunk_tokens": self.workload.chunk_tokens,
+                "gpu_blocks": study.gpu_blocks,
+                "step_tokens": study.step_tokens,
+                "kv_bytes_per_token": study.kv_bytes_per_token,
+                "seed": study.seed,
+            },
+            "definitions": DEFINITIONS,
+            "warnings": self.warnings,
+            "runs": [dataclasses.asdict(run) for run in self.runs],
+        }
+
+
+def make_study(policies: Iterable[str], admission: str, **settings: Any) -> Study:
+    """Build a study from the texts that name policies and admission.
+
+    Raises
+    ------
+    PolicyError
+        For an unknown name, a bad parameter or a setting out of range.
+    """
+    study = Study(
+        policies=[POLICIES.parse(text) for text in policies],
+        admission=ADMISSIONS.parse(admission),
+        **settings,
+    )
+    _check(study)
+    return study
+
+
+def _check(study: Study) -> None:
+    if not 0 <= study.warmup < 1:
+        raise PolicyError(f"--warmup {study.warmup}: allowed is 0 to below 1")
+    if study.gpu_blocks < 0 or study.gpu_blocks == 1:
+        raise PolicyError(
+            f"--gpu-blocks {study.gpu_blocks}: allowed is 0 (no GPU tier) or 2 and "
+            "more, of which the engine keeps one unused"
+        )
+    if study.step_tokens < 1:
+        raise PolicyError(f"--step-tokens {study.step_tokens}: at least 1 is needed")
+    if study.kv_bytes_per_token is not None and study.kv_bytes_per_token < 1:
+        raise PolicyError(
+            f"--kv-bytes-per-token {study.kv_bytes_per_token}: at least 1 is needed"
+        )
+    if study.seed < 0:
+        raise PolicyError(f"--seed {study.seed}: allowed is 0 or more")
+    has_engine = not study.engine.is_none or study.gpu_blocks > 0
+    if has_engine and study.tail == "count":
+        raise PolicyError("--tail count: an engine caches full blocks only")
+
+
+def run_study(
+    trace: Trace,
+    study: Study,
+    progress: Callable[[int, int], None] | None = None,
+) -> StudyResult:
+    """Replay a trace under every policy at every capacity.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    study : Study
+        What to replay.
+    progress : callable, optional
+        Told accesses done and accesses in all, now and then.
+
+    Raises
+    ------
+    PolicyError
+        If a capacity is less than a block or chunk, or the window is empty.
+    """
+    workload = Workload(trace, study.tail, study.chunk_tokens)
+    configs = _configs(workload, study)
+    total = int(workload.chunks.offsets[-1]) * len(configs)
+    done = 0
+
+    def report(accesses: int) -> None:
+        nonlocal done
+        done += accesses
+        if progress is not None:
+            progress(done, total)
+
+    runs, hit_tokens = [], []
+    for config in configs:
+        replay = Replay(workload, config)
+        runs.append(replay.run(report))
+        hit_tokens.append(replay.hit_tokens)
+    first = runs[0].measured_from_request
+    return StudyResult(
+        study=study,
+        trace=trace,
+        workload=workload,
+        ceiling=ceiling_of(
+            workload.chunks, workload.chunk_tokens, trace.input_tokens, first
+        ),
+        runs=runs,
+        hit_tokens=hit_tokens,
+        warnings=_warnings(workload, study, configs),
+    )
+
+
+def _configs(workload: Workload, study: Study) -> list[RunConfig]:
+    trace = workload.trace
+    sizes = [
+        capacity.blocks(
+            workload.blocks.num_distinct, trace.block_tokens, study.kv_bytes_per_token
+        )
+        for capacity in study.capacities
+    ]
+    bounded = [pair for pair in study.policies if not pair[0].unbounded]
+    unbounded = [pair for pair in study.policies if pair[0].unbounded]
+    wanted = [(blocks, *pair) for blocks in sizes for pair in bounded]
+    # The capacity means nothing to these, so once is enough.
+    wanted += [(sizes[0], *pair) for pair in unbounded]
+    return [
+        RunConfig(
+            policy=policy,
+            params=params,
+            admission=study.admission[0],
+            admission_params=study.admission[1],
+            capacity_blocks=blocks,
+            engine=study.engine,
+            gpu_blocks=study.gpu_blocks,
+            step_tokens=study.step_tokens,
+            warmup=study.warmup,
+        )
+        for blocks, policy, params in wanted
+    ]
+
+
+def _warnings(
+    workload: Workload, study: Study, configs: Sequence[RunConfig]
+) -> list[str]:
+    """Say what the user should know before trusting the runs."""
+    warnings = list(workload.trace.provenance.warnings)
+    distinct, longest = workload.blocks.num_distinct, workload.longest_blocks
+    for blocks in dict.fromkeys(config.capacity_blocks for config in configs):
+        if blocks < longest:
+            warnings.append(
+                f"capacity {blocks} blocks is below the longest request, {longest} "
+                "blocks: it cannot be cached whole"
+            )
+        if blocks >= distinct:
+            warnings.append(
+                f"capacity {blocks} blocks holds all {distinct} distinct blocks: "
+                "nothing is evicted, so policies do not differ"
+            )
+    offline = sorted({policy.name for policy, _ in study.policies if policy.offline})
+    if offline and study.gpu_blocks > 0:
+        warnings.append(
+            f"{', '.join(offline)}: the future counts blocks that the GPU tier serves, "
+            "so behind it this is no optimum"
+        )
+    if study.gpu_blocks > 0:
+        need = np.diff(workload.blocks.offsets).max(initial=0) + 1
+        if need > study.gpu_blocks - 1:
+            warnings.append(
+                f"a GPU tier of {study.gpu_blocks} blocks cannot run the longest "
+                f"request, which needs {need + 1}"
+            )
+    return warnings
