@@ -106,10 +106,18 @@ def _threshold_on_offer(state: ThresholdState, keys: KeyArray) -> None:
 
 
 @kernel
-def _threshold_allows(state: ThresholdState, key: int) -> bool:
+def _threshold_keep(
+    state: ThresholdState, keys: KeyArray, depths: Int64Array, n: int
+) -> int:
     if state.numbers[1] == OFF:
-        return True
-    return bool(count_of(state.table, key) >= state.numbers[0])
+        return n
+    kept = 0
+    for i in range(n):
+        if count_of(state.table, keys[i]) >= state.numbers[0]:
+            keys[kept] = keys[i]
+            depths[kept] = depths[i]
+            kept += 1
+    return kept
 
 
 @kernel
@@ -123,8 +131,8 @@ def _always_note(state: AlwaysState, keys: KeyArray) -> None:
 
 
 @kernel
-def _always_allows(state: AlwaysState, key: int) -> bool:
-    return True
+def _always_keep(state: AlwaysState, keys: KeyArray, depths: Int64Array, n: int) -> int:
+    return n
 
 
 @kernel
@@ -136,13 +144,13 @@ _KERNELS: dict[type, dict[str, Callable[..., Any]]] = {
     AlwaysState: {
         "on_lookup": _always_note,
         "on_offer": _always_note,
-        "allows": _always_allows,
+        "keep": _always_keep,
         "clear": _always_clear,
     },
     ThresholdState: {
         "on_lookup": _threshold_on_lookup,
         "on_offer": _threshold_on_offer,
-        "allows": _threshold_allows,
+        "keep": _threshold_keep,
         "clear": _threshold_clear,
     },
 }
@@ -158,9 +166,12 @@ def admission_on_offer(state: Any, keys: KeyArray) -> None:
     _KERNELS[type(state)]["on_offer"](state, keys)
 
 
-def admission_allows(state: Any, key: int) -> bool:
-    """Return whether a missing key may be stored."""
-    return _KERNELS[type(state)]["allows"](state, key)
+def admission_keep(state: Any, keys: KeyArray, depths: Int64Array, n: int) -> int:
+    """Move the missing keys that may be stored to the front, in order; say how many.
+
+    ``keys`` and their ``depths`` hold n of them and are changed.
+    """
+    return _KERNELS[type(state)]["keep"](state, keys, depths, n)
 
 
 def admission_clear(state: Any) -> None:
@@ -185,9 +196,9 @@ def _on_offer_overload(state, keys):  # type: ignore[no-untyped-def]
     return _chosen(state, "on_offer")
 
 
-@overload(admission_allows, jit_options=OPTIONS)
-def _allows_overload(state, key):  # type: ignore[no-untyped-def]
-    return _chosen(state, "allows")
+@overload(admission_keep, jit_options=OPTIONS)
+def _keep_overload(state, keys, depths, n):  # type: ignore[no-untyped-def]
+    return _chosen(state, "keep")
 
 
 @overload(admission_clear, jit_options=OPTIONS)

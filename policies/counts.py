@@ -61,8 +61,9 @@ def counts_clear(table: CountTable) -> None:
 
 @kernel
 def _hash(key: int, mask: int) -> int:
-    # 31 bits times a 32-bit odd constant stays within int64.
-    return ((((key ^ (key >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20) & mask
+    # 31 bits times a 32-bit odd constant stays within int64, not within a key's int32.
+    wide = np.int64(key)
+    return ((((wide ^ (wide >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20) & mask
 
 
 @kernel

@@ -19,7 +19,7 @@ import numpy as np
 from hotset.policies import request as request_fields
 from hotset.policies.admission import (
     ALWAYS,
-    admission_allows,
+    admission_keep,
     admission_on_lookup,
     admission_on_offer,
 )
@@ -236,27 +236,23 @@ class PolicyDriver(Generic[K]):
         folded = _fold(keys)
         admission_on_offer(self._admission, folded)
         offered = self._find_any(keys)
-        places = [
-            i
-            for i in range(len(keys))
-            if offered[i] < 0 and admission_allows(self._admission, folded[i])
-        ]
-        if not places:
-            return Stored([], [])
+        places = np.flatnonzero(offered < 0)
         wanted = folded[places]
-        at = np.array(places if depths is None else [depths[i] for i in places])
+        n = admission_keep(self._admission, wanted, places, len(places))
+        places, wanted = places[:n], wanted[:n]
+        if n == 0:
+            return Stored([], [])
+        at = places if depths is None else np.array(depths, np.int64)[places]
         block(self._slots, offered)
         try:
-            result = self._cache.store(
-                wanted, at.astype(np.int64), self._now(), request.fields
-            )
+            result = self._cache.store(wanted, at, self._now(), request.fields)
         finally:
             unblock(self._slots, offered)
         if result is None:
             return None
         taken, victims = result
         evicted = self._forget(victims)
-        stored = [keys[i] for i in places[: len(taken)]]
+        stored = [keys[i] for i in places[: len(taken)].tolist()]
         for key, slot in zip(stored, taken.tolist(), strict=True):
             self._slot_of[key] = slot
             self._key_in[slot] = key

@@ -146,7 +146,9 @@ def make_relevance(
 
 @kernel
 def _class(source: float, priority: float, count: int) -> int:
-    level = int(min(max(round(priority * LEVELS_PER_UNIT), 1.0), float(LEVELS)))
+    if math.isnan(priority):
+        priority = 1.0  # unknown
+    level = round(min(max(priority * LEVELS_PER_UNIT, 1.0), float(LEVELS)))
     kind = int(min(max(source + 1.0, 0.0), float(len(SOURCE_TYPES))))
     return (kind * LEVELS + level - 1) * COUNTS + min(count, COUNTS - 1)
 

@@ -188,9 +188,14 @@ def evict(
         return FAULT
     if found < n:
         return 0
+    returned = slots.numbers[RETURNED]
     for i in range(n):
-        victim_keys[i] = slots.key[victims[i]]
-    give_back(slots, victims[:n])
+        slot = victims[i]
+        victim_keys[i] = slots.key[slot]
+        slots.key[slot] = EMPTY
+        slots.returned[returned + i] = slot
+    slots.numbers[RETURNED] += n
+    slots.numbers[RESIDENT] -= n
     on_remove(links, victims[:n])
     on_evict(policy, victims[:n])
     return n

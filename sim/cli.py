@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import signal
+import sys
 from importlib.metadata import entry_points, version
 from typing import Annotated, Any
 
@@ -84,5 +86,6 @@ def root(
 
 
 def main() -> None:
-    """Run the program."""
+    """Run the program; a request to end it cleans up as Ctrl-C does."""
+    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
     app()

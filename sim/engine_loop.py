@@ -11,7 +11,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from hotset.policies.admission import admission_on_lookup, admission_on_offer
+from hotset.policies.admission import (
+    admission_keep,
+    admission_on_lookup,
+    admission_on_offer,
+)
 from hotset.policies.arrays import Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import kernel
 from hotset.policies.slots import REFUSED, STORED, Slots, block, store, unblock
@@ -31,7 +35,6 @@ from hotset.sim.loop import (
     Books,
     Scratch,
     Stream,
-    admissible,
     clock,
     count_request,
     gather,
@@ -115,9 +118,14 @@ def _offer(
     """
     unit = plan.numbers[UNIT]
     admission_on_offer(admission, keys)
+    wanted = 0
     for i in range(keys.shape[0]):
         scratch.found[i] = books.slot_of[keys[i]]
-    wanted = admissible(admission, keys, scratch, first)
+        if scratch.found[i] < 0:
+            scratch.missing[wanted] = keys[i]
+            scratch.depths[wanted] = first + i
+            wanted += 1
+    wanted = admission_keep(admission, scratch.missing, scratch.depths, wanted)
     if plan.numbers[TOUCH] == REPORTED:
         _use(policy, stream, books, scratch, unit, r, keys)
     if wanted == 0:

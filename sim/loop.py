@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hotset.policies.admission import (
-    admission_allows,
+    admission_keep,
     admission_on_lookup,
     admission_on_offer,
 )
@@ -128,21 +128,6 @@ def gather(books: Books, keys: KeyArray, out: Int32Array) -> int:
 
 
 @kernel
-def admissible(admission: Any, keys: KeyArray, scratch: Scratch, first: int) -> int:
-    """Collect the missing keys that may be stored; return how many.
-
-    ``scratch.found`` holds the keys' slots, ``first`` is the depth of the first key.
-    """
-    wanted = 0
-    for i in range(keys.shape[0]):
-        if scratch.found[i] < 0 and admission_allows(admission, keys[i]):
-            scratch.missing[wanted] = keys[i]
-            scratch.depths[wanted] = first + i
-            wanted += 1
-    return wanted
-
-
-@kernel
 def settle_store(books: Books, scratch: Scratch, taken: Int32Array) -> tuple[int, int]:
     """Enter a store's outcome into the books; return how many came and went."""
     stored, evicted = scratch.outcome[STORED], scratch.outcome[EVICTED]
@@ -185,33 +170,37 @@ def replay_plain(
     """Replay requests ``start`` to ``stop`` - 1."""
     offsets, slot_of = stream.offsets, books.slot_of
     found, used, request = scratch.found, scratch.used, scratch.request
+    missing, depths = scratch.missing, scratch.depths
     for r in range(start, stop):
         keys = stream.ids[offsets[r] : offsets[r + 1]]
         n = keys.shape[0]
-        run = n
         resident = 0
+        wanted = 0
         for i in range(n):
             slot = slot_of[keys[i]]
             found[i] = slot
             if slot >= 0:
                 used[resident] = slot
                 resident += 1
-            elif run == n:
-                run = i
+            else:
+                missing[wanted] = keys[i]
+                depths[wanted] = i
+                wanted += 1
+        run = depths[0] if wanted > 0 else n
 
         start_request(stream, scratch, r, run)
         on_request(policy, keys, found[:n], clock(unit, r, stream, books), request)
         admission_on_lookup(admission, keys[: min(run + 1, n)])
         admission_on_offer(admission, keys)
-        wanted = admissible(admission, keys, scratch, 0)
+        wanted = admission_keep(admission, missing, depths, wanted)
 
         block(slots, used[:resident])
         store(
             policy,
             NO_LINKS,
             slots,
-            scratch.missing[:wanted],
-            scratch.depths[:wanted],
+            missing[:wanted],
+            depths[:wanted],
             clock(unit, r, stream, books),
             request,
             False,

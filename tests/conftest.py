@@ -1,5 +1,18 @@
+import os
+from pathlib import Path
+
+import pytest
 from hypothesis import settings
 
 # Kernels compile on first use, which no deadline allows for.
 settings.register_profile("hotset", deadline=None)
 settings.load_profile("hotset")
+
+
+@pytest.fixture(scope="session")
+def public_traces() -> Path:
+    beside = Path(__file__).resolve().parents[1].parent / "shared" / "traces"
+    folder = Path(os.environ.get("HOTSET_TRACES", beside))
+    if not folder.is_dir():
+        pytest.skip(f"no public traces at {folder} (HOTSET_TRACES names another)")
+    return folder

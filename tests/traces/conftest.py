@@ -1,21 +1,10 @@
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from hotset.traces.model import Provenance, Trace
-
-
-@pytest.fixture(scope="session")
-def public_traces() -> Path:
-    beside = Path(__file__).resolve().parents[2].parent / "shared" / "traces"
-    folder = Path(os.environ.get("HOTSET_TRACES", beside))
-    if not folder.is_dir():
-        pytest.skip(f"no public traces at {folder} (HOTSET_TRACES names another)")
-    return folder
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,86 @@
+"""Dependencies between the packages point one way; heavy imports wait."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+ALLOWED = {
+    "policies": {"policies"},
+    "traces": {"traces"},
+    "sim": {"sim", "policies", "traces"},
+    "adapter": {"adapter", "policies", "traces.record"},
+}
+FOREIGN = {
+    "policies": {"numpy", "numba"},
+    "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"},
+    "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"},
+    "adapter": {"numpy", "numba", "vllm", "torch"},
+}
+MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
+
+
+def imports(path):
+    """Yield every module that a file imports, wherever the statement stands."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_arrows_point_one_way(path):
+    package = path.relative_to(ROOT).parts[0]
+    for name in imports(path):
+        top, _, rest = name.partition(".")
+        if top == "hotset":
+            assert any(
+                rest == allowed or rest.startswith(f"{allowed}.")
+                for allowed in ALLOWED[package]
+            ), f"{path} imports {name}"
+        elif top not in sys.stdlib_module_names:
+            assert top in FOREIGN[package], f"{path} imports {name}"
+
+
+def test_plots_are_imported_by_commands_only():
+    users = [path for path in MODULES if "hotset.sim.plots" in set(imports(path))]
+    assert users == [ROOT / "sim" / "commands.py"]
+    users = [path for path in MODULES if "matplotlib" in set(imports(path))]
+    assert users == [ROOT / "sim" / "plots.py"]
+
+
+@pytest.mark.parametrize(
+    ("module", "unwanted"),
+    [
+        ("hotset.policies", "torch vllm pandas pyarrow matplotlib typer rich optuna"),
+        ("hotset.policies.driver", "torch vllm pandas pyarrow matplotlib typer rich"),
+        ("hotset.sim.cli", "numba numpy pandas pyarrow matplotlib optuna simpy"),
+        ("hotset.sim.commands", "numba numpy pandas pyarrow matplotlib optuna simpy"),
+        ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
+        ("hotset.sim.replay", "matplotlib optuna simpy torch"),
+    ],
+)
+def test_heavy_imports_wait(module, unwanted):
+    code = (
+        f"import sys, {module}\n"
+        f"print(*[name for name in {unwanted.split()} if name in sys.modules])"
+    )
+    shown = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert shown.stdout.split() == []
+
+
+def test_a_new_policy_is_one_file_and_one_line():
+    """Nothing but the list in `policies/__init__.py` names a policy's module."""
+    for path in MODULES:
+        if path.name == "__init__.py" or path.parent.name != "policies":
+            continue
+        for name in imports(path):
+            if name in ("hotset.policies.marconi", "hotset.policies.relevance"):
+                raise AssertionError(f"{path} imports {name}")
