@@ -1,0 +1,207 @@
+"""The replay loop behind an engine against a naive twin, access by access."""
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from oracles.naive import NaiveEngine, NaiveGpu, NaiveRequest, NaiveRules
+from oracles.naive_admission import naive_admission
+from oracles.naive_policies import NaiveBelady, naive_policy
+from strategies import BLOCK_TOKENS, forests
+
+from hotset.policies import ADMISSIONS, POLICIES
+from hotset.policies.request import SOURCE_TYPES
+from hotset.sim.engines import engine
+from hotset.sim.replay import Replay, RunConfig
+from hotset.sim.workload import Workload
+
+# What each engine does: order of its LRU, when a sight counts, whole offers, and
+# how its own LRU hears of uses.
+ENGINE_FACTS = {
+    "none": ("tail-first", "offer", False, "once"),
+    "vllm-0.24": ("vllm-0.24", "lookup", True, "each time"),
+    "vllm-0.28": ("vllm-0.24", "lookup", True, "each time"),
+    "vllm-0.30": ("vllm-0.24", "offer", True, "each time"),
+    "vllm-0.32": ("vllm-0.32", "offer", True, "reported"),
+    "vllm-0.33": ("vllm-0.33", "offer", True, "reported"),
+}
+POLICY_TEXTS = [
+    "lru",
+    "fifo",
+    "marconi:decay=0.2,admission_threshold=2",
+    "marconi:reuse=log,depth_weight=0",
+    "relevance:half_life=6",
+    "relevance:half_life=2,order=given,floor_rule=clamp",
+    "belady",
+    "belady:bypass=false",
+    "unbounded",
+]
+
+
+def chunk_requests(workload):
+    """The twin's own chunks: each is named by its last block, numbered as it appears.
+
+    Only full blocks count; a chunk is a whole number of them.
+    """
+    trace = workload.trace
+    per_chunk = workload.chunk_tokens // BLOCK_TOKENS
+    blocks = trace.accesses("drop")
+    ids, offsets = blocks.ids.tolist(), blocks.offsets.tolist()
+    number = {}
+    made = []
+    for r in range(trace.num_requests):
+        row = ids[offsets[r] : offsets[r + 1]]
+        names = row[per_chunk - 1 :: per_chunk]
+        code = -1 if trace.source_type is None else int(trace.source_type[r])
+        made.append(
+            NaiveRequest(
+                keys=[number.setdefault(name, len(number)) for name in names],
+                blocks=tuple(row),
+                input_tokens=int(trace.input_tokens[r]),
+                output_tokens=int(trace.output_tokens[r]),
+                source=SOURCE_TYPES[code] if code >= 0 else None,
+                priority=1.0 if trace.priority is None else float(trace.priority[r]),
+            )
+        )
+    return made, len(number)
+
+
+@st.composite
+def setups(draw, engine_name):
+    """A workload in chunks, a GPU and a capacity, small enough to be tight."""
+    forest = draw(forests(max_requests=40, tags=True))
+    per_chunk = draw(st.integers(1, 3))
+    workload = Workload(forest.trace(), chunk_tokens=per_chunk * BLOCK_TOKENS)
+    distinct = workload.chunks.num_distinct
+    few = st.integers(1, 14)
+    return {
+        "workload": workload,
+        "engine_name": engine_name,
+        "capacity_blocks": per_chunk
+        * draw(st.one_of(few, st.integers(1, distinct + 2)))
+        + draw(st.integers(0, per_chunk - 1)),
+        # 0 and 1 blocks are no GPU cache (0 without an engine is the plain loop); 4
+        # hold less than a long request.
+        "gpu_blocks": draw(
+            st.sampled_from([int(engine_name == "none"), 1, 4, 8, 14, 20, 60])
+        ),
+        "step_tokens": draw(st.sampled_from([1, 5, 8, 12, 8192])),
+    }
+
+
+def make_pair(policy_text, admission_text, setup):
+    workload, name = setup["workload"], setup["engine_name"]
+    spec, params = POLICIES.parse(policy_text)
+    admission, admission_params = ADMISSIONS.parse(admission_text)
+    replay = Replay(
+        workload,
+        RunConfig(
+            spec,
+            params,
+            admission,
+            admission_params,
+            setup["capacity_blocks"],
+            engine(name),
+            gpu_blocks=setup["gpu_blocks"],
+            step_tokens=setup["step_tokens"],
+        ),
+    )
+    order, count, whole, touch = ENGINE_FACTS[name]
+    requests, distinct = chunk_requests(workload)
+    rule = naive_admission(admission_text, count)
+    rules = NaiveRules(
+        chunk_tokens=workload.chunk_tokens,
+        step_tokens=math.inf if name == "none" else setup["step_tokens"],
+        whole=whole,
+        touch=touch if policy_text == "lru" else "once",
+        # Blocks that the request wrote itself are free after two steps, and each
+        # offer is one sight.
+        retries=2 + getattr(rule, "min_count", 0),
+    )
+    capacity = setup["capacity_blocks"] * BLOCK_TOKENS // workload.chunk_tokens
+    twin = NaiveEngine(
+        naive_policy(policy_text, [request.keys for request in requests], order),
+        rule,
+        max(distinct, 1) if spec.unbounded else capacity,
+        BLOCK_TOKENS,
+        NaiveGpu(setup["gpu_blocks"]),
+        rules,
+    )
+    return replay, twin, requests
+
+
+def comparable(twin, resident):
+    """Belady leaves open which of the blocks never used again goes first."""
+    if isinstance(twin.policy, NaiveBelady):
+        end = len(twin.policy.requests)
+        later = {key for key in resident if twin.policy.next_use(key) < end}
+        return sorted(later), len(resident)
+    return sorted(resident)
+
+
+def compare(policy_text, admission_text, setup):
+    replay, twin, requests = make_pair(policy_text, admission_text, setup)
+    for r, request in enumerate(requests):
+        replay.advance(1)
+        hit = twin.step(request)
+        got, result = replay.resident().tolist(), replay.result()
+        where = f"request {r} of {requests}, {setup}"
+        assert int(replay.hit_tokens[r]) == hit, where
+        assert comparable(twin, got) == comparable(twin, twin.resident), where
+        counts = (result.stores, result.evictions, result.refused_stores)
+        assert counts == (twin.stores, twin.evictions, twin.refused), where
+        assert result.gpu_hit_tokens == twin.gpu_hit_tokens, where
+        assert len(got) <= twin.capacity, where
+
+
+twin_settings = settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+
+
+@pytest.mark.parametrize("name", [n for n in ENGINE_FACTS if n != "vllm-0.28"])
+@twin_settings
+@given(data=st.data())
+def test_lru_behind_each_engine(name, data):
+    compare("lru", "always", data.draw(setups(name)))
+
+
+@pytest.mark.parametrize("policy_text", POLICY_TEXTS[1:])
+@twin_settings
+@given(data=st.data())
+def test_policies_behind_an_engine(policy_text, data):
+    name = data.draw(st.sampled_from(["none", "vllm-0.24", "vllm-0.33"]))
+    compare(policy_text, "always", data.draw(setups(name)))
+
+
+@pytest.mark.parametrize("name", ENGINE_FACTS)
+@twin_settings
+@given(data=st.data())
+def test_threshold_behind_each_engine(name, data):
+    text = data.draw(
+        st.sampled_from(["threshold:min_count=2", "threshold:max_tracker_size=6"])
+    )
+    compare("lru", text, data.draw(setups(name)))
+
+
+def test_chunks_are_named_and_numbered_like_the_twins():
+    rng = np.random.default_rng(5)
+    paths, known = [[0, 1, 2, 3, 4]], 5
+    for _ in range(30):
+        keep = int(rng.integers(0, 6))
+        grow = int(rng.integers(0, 4))
+        paths.append([*paths[int(rng.integers(0, len(paths)))][:keep]])
+        paths[-1] += range(known, known + grow)
+        known += grow
+    from strategies import Forest
+
+    for per_chunk in (1, 2, 3):
+        workload = Workload(
+            Forest(paths).trace(), chunk_tokens=per_chunk * BLOCK_TOKENS
+        )
+        requests, distinct = chunk_requests(workload)
+        flat = [key for request in requests for key in request.keys]
+        assert workload.chunks.ids.tolist() == flat
+        assert workload.chunks.num_distinct == distinct
