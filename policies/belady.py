@@ -7,8 +7,9 @@ deepest goes first, and what stays resident is closed under prefixes.
 Source: Belady, A study of replacement algorithms for a virtual-storage computer,
 IBM Systems Journal 5(2), 1966; bypass after Mattson et al., 1970.
 
-State: a heap of exactly the resident slots by (-next use, -depth), where next use is
-the index of the request that uses the block next, NEVER where none does.
+State: a heap of exactly the resident slots by (-next use, -depth, last use), where next
+use is the index of the request that uses the block next, NEVER where none does. Only
+blocks that are never used again can be equal in the first two.
 
 Deviations: with ``bypass=true`` (default) a block whose next use is not nearer than
 that of the block it would displace is not stored, and one that is never used again is
@@ -40,7 +41,8 @@ from hotset.policies.verbs import Kernels, register_kernels
 
 NEVER = 1 << 50
 
-_BYPASS, _START, _NEXT_START = 0, 1, 2
+_BYPASS, _START, _NEXT_START, _USES = 0, 1, 2, 3
+_USES_BITS = 40
 
 
 @dataclass(frozen=True)
@@ -59,7 +61,8 @@ class BeladyState(NamedTuple):
     next_use: Int64Array  # int64[A]
     skipped: Int32Array  # int32[C], scratch
     candidates: Int32Array  # int32[C], scratch
-    numbers: Int64Array  # int64[3]: bypass, first access of the request, of the next
+    # int64[4]: bypass, first access of the request, of the next, uses so far
+    numbers: Int64Array
 
 
 def make_belady(
@@ -79,14 +82,16 @@ def make_belady(
         next_use=next_use,
         skipped=np.zeros(capacity, np.int32),
         candidates=np.zeros(capacity, np.int32),
-        numbers=np.array([params.bypass, 0, 0], np.int64),
+        numbers=np.array([params.bypass, 0, 0, 0], np.int64),
     )
 
 
 @kernel
 def _set(state: BeladyState, slot: int, depth: int) -> None:
     next_use = state.next_use[state.numbers[_START] + depth]
-    heap_set(state.heap, slot, float(-next_use), -depth)
+    state.numbers[_USES] += 1
+    tie = state.numbers[_USES] - (depth << _USES_BITS)
+    heap_set(state.heap, slot, float(-next_use), tie)
 
 
 @kernel

@@ -10,7 +10,7 @@ would be passed (vllm-marconi-offload's tracker). All operations are O(1) amorti
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -62,7 +62,7 @@ def counts_clear(table: CountTable) -> None:
 @kernel
 def _hash(key: int, mask: int) -> int:
     # 31 bits times a 32-bit odd constant stays within int64, not within a key's int32.
-    wide = np.int64(key)
+    wide: Any = np.int64(key)
     return ((((wide ^ (wide >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20) & mask
 
 

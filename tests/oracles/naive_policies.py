@@ -271,7 +271,10 @@ class NaiveRelevance(NaivePolicy):
 
 
 class NaiveBelady(NaivePolicy):
-    """Looks through the future: the block used furthest ahead, then the deepest."""
+    """Looks through the future: the block used furthest ahead, then the deepest.
+
+    Of blocks never used again and equally deep, the one used longest ago.
+    """
 
     def __init__(self, requests, bypass=True):
         super().__init__()
@@ -290,7 +293,13 @@ class NaiveBelady(NaivePolicy):
         return next((r for r in later if key in self.requests[r]), NEVER)
 
     def rank(self, key, now):
-        return -self.next_use(key), -self.depth[key]
+        return -self.next_use(key), -self.depth[key], self.age[key]
+
+    def see(self, keys, resident, now):
+        self.newest(key for key in keys if key in resident)
+
+    def insert(self, pairs, now):
+        self.newest(key for key, _ in pairs)
 
     def admit(self, wanted, num_free, candidates, now):
         if not self.bypass:
