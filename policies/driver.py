@@ -56,6 +56,7 @@ class Request:
     fields: Float64Array = field(
         default_factory=lambda: np.zeros(request_fields.REQUEST_FIELDS, np.float64)
     )
+    is_observed: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,41 @@ class PolicyDriver(Generic[K]):
             spec.name, spec.make(params, capacity, None), capacity
         )
         self._slots = self._cache.slots
-        self._admission = admission.make(admission_params or admission.params())
+        self._params = params
+        self._rule = admission
+        self._rule_params = admission_params or admission.params()
+        self._admission = admission.make(self._rule_params)
         self._slot_of: dict[K, int] = {}
         self._key_in: list[K | None] = [None] * capacity
         self._writing = np.zeros(capacity, np.bool_)
         self._num_requests = 0
         self._keys_used = 0
+
+    def warm_up(self) -> None:
+        """Compile every kernel that this tier and its fallback can call.
+
+        A small tier of the same kinds goes through all calls; this one is untouched.
+        """
+        tier: PolicyDriver[int] = PolicyDriver(
+            self.spec, self._params, 2, self._rule, self._rule_params
+        )
+        for _tier in range(2):
+            for key in range(4):
+                request = tier.begin()
+                tier.observe(request, [key])
+                tier.note_lookup([key])
+                for _sight in range(2):
+                    if tier.offer(request, [key]) is not None:
+                        tier.complete([key])
+                tier.hit(request, [key])
+                held = [key] if key in tier else []
+                tier.pin(held)
+                tier.unpin(held)
+                tier.finish(request, [key])
+            tier.evict(1)
+            tier.remove([3])
+            tier.reset()
+            tier._cache.fall_back()
 
     # What is there
 
@@ -184,11 +214,17 @@ class PolicyDriver(Generic[K]):
         return made
 
     def observe(self, request: Request, keys: Sequence[K]) -> None:
-        """Note all keys of a request, resident or not; once for each key."""
+        """Note keys of a request, resident or not, head first; once for each key."""
+        slots = self._find_any(keys)
+        if not request.is_observed:
+            request.is_observed = True
+            gaps = np.flatnonzero(slots < 0)
+            run = gaps[0] if len(gaps) else len(slots)
+            request.fields[request_fields.HIT_BLOCKS] = run
         self._cache.call(
             on_request,
             _fold(keys),
-            self._find_any(keys),
+            slots,
             self._now(),
             request.fields,
         )
@@ -204,7 +240,10 @@ class PolicyDriver(Generic[K]):
         self._keys_used += len(slots)
 
     def finish(self, request: Request, keys: Iterable[K]) -> None:
-        """Note that a request is over; ``keys`` are its blocks, head first."""
+        """Put a request's blocks in order, after a store or at its end.
+
+        ``keys`` are its blocks, head first; those that are not resident do not matter.
+        """
         slots = self._resident(keys)
         self._cache.call(on_finish, slots, self._now(), request.fields)
 
@@ -319,7 +358,7 @@ class PolicyDriver(Generic[K]):
             return float(self._keys_used)
         if self.spec.age_unit == "second":
             return self.now_s
-        return float(self._num_requests)
+        return float(self._num_requests - 1)
 
     def _find(self, keys: Sequence[K]) -> Int32Array:
         slot_of = self._slot_of

@@ -19,7 +19,6 @@ from hotset.policies.lru import LinksState
 from hotset.policies.slots import (
     EVICTED,
     FAULT,
-    REFUSED,
     STORED,
     evict,
     give_back,
@@ -111,8 +110,10 @@ class GuardedPolicy:
         taken, victims = np.empty(n, np.int32), np.empty(n, np.int32)
         victim_keys = np.empty(n, np.int64)
         outcome = self._outcome
+        gone = 0  # evicted by an attempt that failed behind that
         for _attempt in range(2):
             outcome[:] = 0
+            free = int(num_free(self.slots))
             try:
                 store(
                     self._state,
@@ -124,21 +125,28 @@ class GuardedPolicy:
                     request,
                     True,
                     taken,
-                    victims,
+                    victims[gone:],
                     victim_keys,
                     outcome,
                 )
             except Exception as error:
                 self._fall_back(error)
-                if outcome[STORED] == 0 and outcome[EVICTED] == 0:
+                if outcome[STORED] == 0:
+                    gone += int(num_free(self.slots)) - free
                     continue
             if outcome[STORED] == FAULT:
                 self._fall_back("it chose impossible victims")
                 continue
-            if outcome[STORED] == REFUSED:
-                return None
-            return Placed(taken[: outcome[STORED]], victims[: outcome[EVICTED]])
-        return None
+            if outcome[STORED] >= 0:
+                stored, evicted = int(outcome[STORED]), gone + int(outcome[EVICTED])
+                return Placed(taken[:stored], victims[:evicted])
+            break
+        return Placed(taken[:0], victims[:gone]) if gone else None
+
+    def fall_back(self) -> None:
+        """Go on with the LRU order from now on."""
+        self.fallen_back = True
+        self._state = self._links
 
     def _second(self) -> Any:
         return NO_LINKS if self.fallen_back else self._links
@@ -159,5 +167,4 @@ class GuardedPolicy:
                 error,
                 exc_info=cause,
             )
-        self.fallen_back = True
-        self._state = self._links
+        self.fall_back()

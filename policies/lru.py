@@ -47,7 +47,8 @@ from hotset.policies.linked import (
     unlink,
     unlink_oldest,
 )
-from hotset.policies.request import HIT_BLOCKS, SCRATCH
+from hotset.policies.ordering import needs_order, note_hit, note_insert
+from hotset.policies.request import SCRATCH
 from hotset.policies.verbs import Kernels, register_kernels
 
 ORDERS = ("auto", "tail-first", "vllm-0.24", "vllm-0.32", "vllm-0.33")
@@ -70,7 +71,6 @@ class LruState(NamedTuple):
     """One recency list, used tail first."""
 
     links: Int32Array  # int32[C + 1, 2]
-    changes: Int64Array  # int64[1], insertions and uses so far
 
 
 class LinksState(NamedTuple):
@@ -111,7 +111,7 @@ def make_lru(params: LruParams, capacity: int, next_use: Any = None) -> Any:
         )
     links = make_links(capacity)
     if params.order in ("auto", "tail-first"):
-        return LruState(links=links, changes=np.zeros(1, np.int64))
+        return LruState(links)
     return Lru24State(links) if params.order == "vllm-0.24" else Lru32State(links)
 
 
@@ -179,11 +179,7 @@ def lru_on_insert(
 ) -> None:
     """Link new slots so that the head is the newest."""
     list_insert_tail_first(state, slots, keys, depths, now, request)
-    # Insert, use and finish, with nobody in between, leave the request in order
-    # already; the scratch field carries this from one to the next.
-    fresh = request[SCRATCH] == 0.0
-    state.changes[0] += 1
-    request[SCRATCH] = state.changes[0] if fresh else -1.0
+    note_insert(request)
 
 
 @kernel
@@ -192,20 +188,16 @@ def lru_on_hit(
 ) -> None:
     """Make slots the newest ones, the head newest of all."""
     list_use_tail_first(state, slots, now, request)
-    fresh = request[SCRATCH] == 0.0 or request[SCRATCH] == state.changes[0]
-    only_prefix = slots.shape[0] <= request[HIT_BLOCKS]
-    state.changes[0] += 1
-    request[SCRATCH] = state.changes[0] if fresh and only_prefix else -1.0
+    note_hit(request, slots.shape[0])
 
 
 @kernel
 def lru_on_finish(
     state: LruState, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
-    """Make slots the newest ones, unless they are."""
-    if request[SCRATCH] != state.changes[0]:
+    """Make slots the newest ones where tails look newer than heads."""
+    if needs_order(request):
         list_use_tail_first(state, slots, now, request)
-        state.changes[0] += 1
 
 
 @kernel

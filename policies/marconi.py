@@ -40,7 +40,7 @@ from hotset.policies.heap import (
     make_heap,
 )
 from hotset.policies.jit import kernel
-from hotset.policies.ordering import is_disordered, note_hit, note_insert
+from hotset.policies.ordering import needs_order, note_hit, note_insert
 from hotset.policies.verbs import Kernels, register_kernels
 
 _NONE, _LINEAR, _LOG = 0, 1, 2
@@ -226,7 +226,7 @@ def marconi_on_finish(
     state: MarconiState, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
     """Make slots equally old, tails first to go among equals."""
-    if not is_disordered(request):
+    if not needs_order(request):
         return
     latest = -math.inf
     for i in range(slots.shape[0]):

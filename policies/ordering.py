@@ -33,6 +33,9 @@ def note_hit(request: Float64Array, num_used: int) -> None:
 
 
 @kernel
-def is_disordered(request: Float64Array) -> bool:
-    """Return whether tails of the request may look newer than heads."""
-    return bool(request[SCRATCH] == _DISORDERED)
+def needs_order(request: Float64Array) -> bool:
+    """Return whether tails may look newer than heads; the caller mends that now."""
+    disordered = request[SCRATCH] == _DISORDERED
+    if disordered:
+        request[SCRATCH] = _IN_ORDER
+    return bool(disordered)

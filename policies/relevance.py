@@ -42,7 +42,7 @@ from hotset.policies.heap import (
     make_heap,
 )
 from hotset.policies.jit import kernel
-from hotset.policies.ordering import is_disordered, note_hit, note_insert
+from hotset.policies.ordering import needs_order, note_hit, note_insert
 from hotset.policies.pairing import (
     Pairing,
     make_pairing,
@@ -382,7 +382,7 @@ def relevance_on_finish(
     state: RelevanceState, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
     """Make the head the last used, unless blocks are used in the order given."""
-    if state.numbers[_GIVEN_ORDER] != 0 or not is_disordered(request):
+    if state.numbers[_GIVEN_ORDER] != 0 or not needs_order(request):
         return
     latest = -math.inf
     for i in range(slots.shape[0]):

@@ -8,7 +8,7 @@ from __future__ import annotations
 SOURCE_TYPES = ("system", "user", "assistant", "document")
 
 INPUT_TOKENS = 0  # prompt length, tokens
-HIT_BLOCKS = 1  # blocks of the prompt found in this tier
+HIT_BLOCKS = 1  # leading blocks of the prompt that are in this tier
 NUM_BLOCKS = 2  # cacheable blocks of the prompt
 SOURCE_TYPE = 3  # index into SOURCE_TYPES, -1 where unknown
 PRIORITY = 4  # the client's priority, 1 where unknown

@@ -198,7 +198,10 @@ def on_ready(state: Any, slots: Int32Array) -> None:
 
 
 def on_finish(state: Any, slots: Int32Array, now: float, request: Float64Array) -> None:
-    """Note that a request is over; ``slots`` are those of its blocks that remain."""
+    """Put a request's resident blocks in order, after a store and at its end.
+
+    ``slots`` are those of its blocks that are resident, head first.
+    """
     kernels_of(state).on_finish(state, slots, now, request)
 
 

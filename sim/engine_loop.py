@@ -159,6 +159,26 @@ def _offer(
 
 
 @kernel
+def _after_store(
+    policy: Any,
+    stream: Stream,
+    books: Books,
+    scratch: Scratch,
+    plan: Plan,
+    r: int,
+    keys: KeyArray,
+) -> None:
+    """Touch the whole request, or let the policy put it in order."""
+    unit = plan.numbers[UNIT]
+    if plan.numbers[TOUCH] == EACH_TIME:
+        _use(policy, stream, books, scratch, unit, r, keys)
+    elif plan.numbers[TOUCH] == ONCE:
+        n = gather(books, keys, scratch.used)
+        now = clock(unit, r, stream, books)
+        on_finish(policy, scratch.used[:n], now, scratch.request)
+
+
+@kernel
 def _prefill(
     policy: Any,
     admission: Any,
@@ -199,9 +219,8 @@ def _prefill(
             )
             if taken:
                 upcoming = filled
-                # Every store is followed by a touch of the whole request.
-                if numbers[TOUCH] == EACH_TIME and plan.num_pending[0] > 0:
-                    _use(policy, stream, books, scratch, numbers[UNIT], r, keys)
+                if plan.num_pending[0] > 0:
+                    _after_store(policy, stream, books, scratch, plan, r, keys)
             elif r >= numbers[FIRST_MEASURED]:
                 books.counts[REFUSED_STORES] += 1
         if prefilled:
@@ -252,9 +271,12 @@ def _note_request(
 ) -> None:
     """Tell the policy of a request and of the chunks that it loads."""
     unit = plan.numbers[UNIT]
-    start_request(stream, scratch, r, last)
-    for i in range(keys.shape[0]):
+    run = keys.shape[0]
+    for i in range(keys.shape[0] - 1, -1, -1):
         scratch.found[i] = books.slot_of[keys[i]]
+        if scratch.found[i] < 0:
+            run = i
+    start_request(stream, scratch, r, run)
     now = clock(unit, r, stream, books)
     on_request(policy, keys, scratch.found[: keys.shape[0]], now, scratch.request)
     if plan.numbers[TOUCH] != REPORTED:
@@ -293,15 +315,15 @@ def replay_engine(
         first, last = _load_run(admission, books, plan, keys, input_tokens, local)
         _note_request(policy, stream, books, scratch, plan, r, keys, first, last)
 
-        # The last token that is sampled is never computed, so never cached.
-        hashed = (input_tokens + plan.output_tokens[r] - 1) // block_tokens
+        # The last token that is sampled is never computed, so it needs no room.
+        computed = input_tokens + max(plan.output_tokens[r], 1) - 1
+        hashed = computed // block_tokens
         if gpu.key.shape[0] > 0:
-            held = min(max(hashed + 1, gpu_blocks + 1), gpu.key.shape[0])
+            held = min(-(-computed // block_tokens), gpu.key.shape[0])
             gpu_allocate(gpu, gpu_keys, gpu_blocks, held)
 
         cached = local if last == first else last * chunk_tokens
         upcoming = 0 if last == first else last
-        computed = min(cached, input_tokens - 1)
         _prefill(
             policy,
             admission,
@@ -312,7 +334,7 @@ def replay_engine(
             plan,
             r,
             keys,
-            computed,
+            min(cached, input_tokens - 1),
             upcoming,
         )
         # After a load, blocks that the GPU had are not offered, so not reported.

@@ -3,6 +3,7 @@
 Each request is a list of keys, head first. `step` replays one and returns what it hit.
 """
 
+import math
 from dataclasses import dataclass
 
 
@@ -195,6 +196,8 @@ class NaiveEngine(NaiveCache):
                     upcoming = filled
                     if stored and self.rules.touch == "each time":
                         self.use(self.here(request.keys))
+                    elif stored and self.rules.touch == "once":
+                        self.policy.finish(self.here(request.keys), self.now)
             retries -= extra
             if computed >= total and (upcoming >= filled or retries <= 0):
                 break
@@ -226,8 +229,9 @@ class NaiveEngine(NaiveCache):
         self.use(loads if self.rules.touch == "reported" else self.here(keys))
         self.policy.ready(loads)
 
-        hashed = (total + request.output_tokens - 1) // size
-        self.gpu.allocate(request.blocks, gpu_hits, max(hashed, gpu_hits) + 1)
+        computed = total + max(request.output_tokens, 1) - 1
+        hashed, held = computed // size, math.ceil(computed / size)
+        self.gpu.allocate(request.blocks, gpu_hits, held)
         cached = last * self.rules.chunk_tokens if loads else local
         self.prefill(request, min(cached, total - 1), last if loads else 0)
         skipped = first if loads and self.rules.touch == "reported" else 0

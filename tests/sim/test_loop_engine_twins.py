@@ -4,17 +4,15 @@ import math
 
 import numpy as np
 import pytest
+from contract.replaying import make_replay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.naive import NaiveEngine, NaiveGpu, NaiveRequest, NaiveRules
 from oracles.naive_admission import naive_admission
 from oracles.naive_policies import naive_policy
-from strategies import BLOCK_TOKENS, forests
+from strategies import BLOCK_TOKENS, Forest, forests
 
-from hotset.policies import ADMISSIONS, POLICIES
 from hotset.policies.request import SOURCE_TYPES
-from hotset.sim.engines import engine
-from hotset.sim.replay import Replay, RunConfig
 from hotset.sim.workload import Workload
 
 # What each engine does: order of its LRU, when a sight counts, whole offers, and
@@ -93,20 +91,14 @@ def setups(draw, engine_name):
 
 def make_pair(policy_text, admission_text, setup):
     workload, name = setup["workload"], setup["engine_name"]
-    spec, params = POLICIES.parse(policy_text)
-    admission, admission_params = ADMISSIONS.parse(admission_text)
-    replay = Replay(
+    replay = make_replay(
         workload,
-        RunConfig(
-            spec,
-            params,
-            admission,
-            admission_params,
-            setup["capacity_blocks"],
-            engine(name),
-            gpu_blocks=setup["gpu_blocks"],
-            step_tokens=setup["step_tokens"],
-        ),
+        policy_text,
+        setup["capacity_blocks"],
+        admission_text,
+        engine=name,
+        gpu_blocks=setup["gpu_blocks"],
+        step_tokens=setup["step_tokens"],
     )
     order, count, whole, touch = ENGINE_FACTS[name]
     requests, distinct = chunk_requests(workload)
@@ -124,7 +116,7 @@ def make_pair(policy_text, admission_text, setup):
     twin = NaiveEngine(
         naive_policy(policy_text, [request.keys for request in requests], order),
         rule,
-        max(distinct, 1) if spec.unbounded else capacity,
+        max(distinct, 1) if policy_text == "unbounded" else capacity,
         BLOCK_TOKENS,
         NaiveGpu(setup["gpu_blocks"]),
         rules,
@@ -148,7 +140,7 @@ def compare(policy_text, admission_text, setup):
 
 
 twin_settings = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -186,8 +178,6 @@ def test_chunks_are_named_and_numbered_like_the_twins():
         paths.append([*paths[int(rng.integers(0, len(paths)))][:keep]])
         paths[-1] += range(known, known + grow)
         known += grow
-    from strategies import Forest
-
     for per_chunk in (1, 2, 3):
         workload = Workload(
             Forest(paths).trace(), chunk_tokens=per_chunk * BLOCK_TOKENS

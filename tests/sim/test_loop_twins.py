@@ -1,6 +1,7 @@
 """The plain replay loop against naive twins, access by access."""
 
 import pytest
+from contract.replaying import make_replay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from oracles.naive import NaiveCache, NaiveRequest
@@ -10,8 +11,6 @@ from strategies import BLOCK_TOKENS, capacities, forests
 
 from hotset.policies import ADMISSIONS, POLICIES
 from hotset.policies.request import SOURCE_TYPES
-from hotset.sim.engines import engine
-from hotset.sim.replay import Replay, RunConfig
 from hotset.sim.workload import Workload
 
 # Every policy, and every parameter at values where it matters on small inputs.
@@ -74,17 +73,14 @@ def requests_of(workload):
 
 
 def make_pair(workload, capacity, policy_text, admission_text="always"):
-    spec, params = POLICIES.parse(policy_text)
-    admission, admission_params = ADMISSIONS.parse(admission_text)
-    replay = Replay(
-        workload,
-        RunConfig(spec, params, admission, admission_params, capacity, engine("none")),
-    )
+    replay = make_replay(workload, policy_text, capacity, admission_text)
     requests = requests_of(workload)
     twin = NaiveCache(
         naive_policy(policy_text, [request.keys for request in requests]),
         naive_admission(admission_text),
-        max(capacity, workload.blocks.num_distinct) if spec.unbounded else capacity,
+        max(capacity, workload.blocks.num_distinct)
+        if policy_text == "unbounded"
+        else capacity,
         BLOCK_TOKENS,
     )
     return replay, twin, requests
@@ -115,7 +111,7 @@ def draw_workload(data, tags=True, tail=None):
 
 
 twin_settings = settings(
-    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 

@@ -1,0 +1,106 @@
+"""Everything that differs between the supported versions of vLLM, found by feature.
+
+No other module of the adapter asks what this vLLM looks like.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterable
+from typing import Any
+
+from vllm.v1.kv_offload import base
+from vllm.v1.kv_offload.cpu import manager as stock_manager
+from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+
+from hotset.policies.driver import Status
+
+_HAS_LOOKUP_RESULT = hasattr(base, "LookupResult")
+
+# From 0.26 a spec makes one worker; before, it lists transfer handlers.
+HAS_WORKER = hasattr(CPUOffloadingSpec, "get_worker")
+
+MEDIUM: Any = base.Medium.CPU if hasattr(base, "Medium") else "CPU"
+
+
+def lookup_answer(status: Status) -> Any:
+    """Return what `OffloadingManager.lookup` of this vLLM returns for a status.
+
+    A bool where an enum is wanted, or the reverse, is taken without an error and
+    means something else, so this is the one place that decides.
+    """
+    if not _HAS_LOOKUP_RESULT:
+        return {Status.HIT: True, Status.MISS: False, Status.PENDING: None}[status]
+    result = base.LookupResult
+    return {
+        Status.HIT: result.HIT,
+        Status.MISS: result.MISS,
+        Status.PENDING: result.HIT_PENDING,
+    }[status]
+
+
+def load_store_spec(chunk_ids: list[int]) -> Any:
+    """Return this vLLM's description of chunks of the CPU tier."""
+    return stock_manager.CPULoadStoreSpec(chunk_ids)
+
+
+def num_chunks(spec: CPUOffloadingSpec) -> int:
+    """Return the chunks that fit into the CPU tier of a spec."""
+    return int(spec.num_chunks if hasattr(spec, "num_chunks") else spec.num_blocks)
+
+
+def blocks_per_chunk(spec: CPUOffloadingSpec) -> int:
+    """Return the GPU blocks of a chunk."""
+    found = getattr(spec, "blocks_per_chunk", None)
+    return int(spec.block_size_factor if found is None else found)
+
+
+def events_enabled(spec: CPUOffloadingSpec) -> bool:
+    """Return whether the engine drains store and removal events."""
+    return bool(getattr(spec.kv_events_config, "enable_kv_cache_events", False))
+
+
+def known_keys(req_context: Any) -> list[Any] | None:
+    """Return a request's keys with known positions, head first; None before 0.32.
+
+    They include keys that the GPU cache served, which no call of the manager names.
+    """
+    positions = getattr(req_context, "_offload_key_positions", None)
+    if positions is None:
+        return None
+    return sorted(positions, key=lambda key: (group_of(key), positions[key]))
+
+
+def group_of(key: Any) -> int:
+    """Return the KV cache group of a key."""
+    return int(base.get_offload_group_idx(key))
+
+
+def is_cpu_platform() -> bool:
+    """Return whether this is vLLM's CPU build, for which it has no transfer worker."""
+    from vllm.platforms import current_platform
+
+    return not (current_platform.is_cuda_alike() or current_platform.is_xpu())
+
+
+def missing_features() -> list[str]:
+    """Return what the adapter needs of vLLM and does not find; empty if supported."""
+    wanted = {
+        "OffloadingManager.prepare_store": ("keys", "req_context"),
+        "OffloadingManager.complete_store": ("keys", "req_context", "success"),
+        "OffloadingManager.lookup": ("key", "req_context"),
+        "OffloadingManager.on_new_request": ("req_context",),
+        "OffloadingManager.on_request_finished": ("req_context",),
+    }
+    missing = []
+    for name, arguments in wanted.items():
+        method = getattr(base.OffloadingManager, name.partition(".")[2], None)
+        found = () if method is None else tuple(inspect.signature(method).parameters)
+        if method is None or found[1:] != arguments:
+            missing.append(f"{name}({', '.join(arguments)})")
+    return missing
+
+
+def removal_events(keys: Iterable[Any], removed: bool) -> Any:
+    """Return one event for keys that were stored or removed."""
+    return base.OffloadingEvent(keys=list(keys), medium=MEDIUM, removed=removed)

@@ -1,0 +1,96 @@
+"""The ``"hotset"`` key of ``kv_connector_extra_config``: a closed schema.
+
+``policy`` and ``admission`` name a policy and an admission rule, either as the command
+line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
+0.01}``). Everything that is wrong with a configuration is said at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
+from hotset.policies.errors import PolicyError
+from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
+
+_KEYS = ("policy", "admission")
+
+
+@dataclass(frozen=True)
+class AdapterConfig:
+    """What the adapter runs.
+
+    Parameters
+    ----------
+    policy, params : PolicySpec, Params
+        The eviction policy; the default is `lru`.
+    admission, admission_params : AdmissionSpec, Params
+        The admission rule; the default is vLLM's own ``store_threshold`` and
+        ``max_tracker_size``, where they are set.
+    """
+
+    policy: PolicySpec
+    params: Params
+    admission: AdmissionSpec
+    admission_params: Params
+
+    def describe(self) -> str:
+        """Return the effective configuration on one line."""
+        admission = self.admission.label(self.admission_params)
+        return f"policy {self.policy.label(self.params)}, admission {admission}"
+
+
+def read_config(extra_config: Mapping[str, Any]) -> AdapterConfig:
+    """Read the adapter's part of ``kv_connector_extra_config``.
+
+    Raises
+    ------
+    PolicyError
+        Names everything that is wrong, one fault a line.
+    """
+    given = extra_config.get("hotset", {})
+    if not isinstance(given, Mapping):
+        raise PolicyError(f'"hotset" is {given!r}: an object is needed')
+    faults = [
+        f'"hotset" has no key {key!r}' + known_names(str(key), _KEYS)
+        for key in given
+        if key not in _KEYS
+    ]
+    admission = given.get("admission", _stock_threshold(extra_config))
+    policy = _read(POLICIES, "policy", given.get("policy", "lru"), faults)
+    rule = _read(ADMISSIONS, "admission", admission, faults)
+    if policy is not None and (policy[0].offline or policy[0].unbounded):
+        faults.append(f'"hotset": policy {policy[0].name} cannot run in a server')
+    if faults or policy is None or rule is None:
+        raise PolicyError("\n".join(faults))
+    return AdapterConfig(*policy, *rule)
+
+
+def _stock_threshold(extra_config: Mapping[str, Any]) -> Any:
+    minimum = int(extra_config.get("store_threshold", 0))
+    if minimum < 2:
+        return "always"
+    size = int(extra_config.get("max_tracker_size", 64_000))
+    return {"name": "threshold", "min_count": minimum, "max_tracker_size": size}
+
+
+def _read(
+    registry: Registry[Any], key: str, value: Any, faults: list[str]
+) -> tuple[Any, Params] | None:
+    try:
+        if isinstance(value, str):
+            return registry.parse(value)
+        if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+            spec = registry.get(value["name"])
+            texts = {k: _as_text(v) for k, v in value.items() if k != "name"}
+            return spec, spec.parse(texts)
+        raise PolicyError(f"{value!r}: a name or an object with a name is needed")
+    except PolicyError as error:
+        faults.append(f'"hotset": "{key}": {error}')
+        return None
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,53 @@
+"""The "hotset" key: forms, defaults, and everything wrong said at once."""
+
+import pytest
+
+from hotset.adapter.config import read_config
+from hotset.policies import PolicyError
+
+
+def test_forms_of_a_policy():
+    text = read_config({"hotset": {"policy": "marconi:decay=0.5,reuse=log"}})
+    table = read_config(
+        {"hotset": {"policy": {"name": "marconi", "decay": 0.5, "reuse": "log"}}}
+    )
+    assert text == table
+    assert text.params.decay == 0.5
+    assert text.describe() == ("policy marconi:reuse=log,decay=0.5, admission always")
+
+
+def test_defaults_are_lru_and_vllms_own_threshold():
+    assert read_config({}).describe() == "policy lru, admission always"
+    stock = read_config({"store_threshold": 3, "max_tracker_size": 100})
+    assert stock.admission_params.min_count == 3
+    assert stock.admission_params.max_tracker_size == 100
+    assert read_config({"store_threshold": 1}).admission.name == "always"
+    ours = read_config({"store_threshold": 3, "hotset": {"admission": "always"}})
+    assert ours.admission.name == "always"
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"polcy": "lru"}, ["did you mean 'policy'"]),
+        ({"policy": "lruu"}, ["did you mean 'lru'"]),
+        ({"policy": "belady"}, ["cannot run in a server"]),
+        ({"policy": "unbounded"}, ["cannot run in a server"]),
+        ({"policy": 3}, ["a name or an object with a name"]),
+        ({"policy": {"decay": 1}}, ["a name or an object with a name"]),
+        ({"policy": {"name": "marconi", "decay": True}}, ["a number is needed"]),
+        ({"policy": {"name": "marconi", "decay": float("nan")}}, ["0 to 100"]),
+        ([], ["an object is needed"]),
+        (
+            {"x": 1, "policy": "lru:order=lifo", "admission": "threshold:0"},
+            ["no key 'x'", "allowed are auto", "allowed is 1 to 1000"],
+        ),
+    ],
+)
+def test_everything_wrong_is_said_at_once(given, said):
+    with pytest.raises(PolicyError) as raised:
+        read_config({"hotset": given})
+    lines = str(raised.value).splitlines()
+    assert len(lines) == len(said)
+    for part in said:
+        assert part in str(raised.value)

@@ -1,0 +1,106 @@
+"""A real vLLM engine with hotset's spec: the same tokens, and what replay predicts."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.vllm_engine import make_prompts, predict
+
+pytestmark = pytest.mark.vllm
+
+TESTS = Path(__file__).parent.parent
+PROMPTS = make_prompts(300)
+RUNS = [
+    ("lru:order=tail-first", 12),
+    ("lru:order=tail-first", 40),
+    ("lru:order=tail-first", 90),
+    ("fifo", 40),
+    ("marconi:reuse=log,decay=0.01", 12),
+    ("marconi:reuse=log,decay=0.01", 40),
+    ("marconi:reuse=log,decay=0.01", 90),
+    ("relevance", 12),
+    ("relevance", 40),
+    ("relevance", 90),
+]
+
+
+def start(engine, folder, **job):
+    """Serve prompts in a new process; return its answer, or fail with its log."""
+    out = folder / "answer.json"
+    done = subprocess.run(
+        [sys.executable, "-m", "support.serve", str(out)],
+        input=json.dumps({"engine": engine, "prompts": PROMPTS, **job}),
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(done.stderr[-6000:])
+    return json.loads(out.read_text())
+
+
+@pytest.fixture(scope="module")
+def without_offload(tmp_path_factory):
+    """What the engine answers with no CPU tier at all."""
+    return start({}, tmp_path_factory.mktemp("plain"))
+
+
+def assert_predicted(served, policy, chunks, **settings):
+    """Cached tokens of every request equal those of the replay."""
+    predicted, result = predict(PROMPTS, policy, chunks, **settings)
+    wrong = [
+        (i, got, said)
+        for i, (got, said) in enumerate(zip(served["cached"], predicted, strict=True))
+        if got != said
+    ]
+    assert wrong == [], "request, engine, replay"
+    assert len(predicted) == 300
+    return result
+
+
+@pytest.mark.parametrize(("policy", "chunks"), RUNS)
+def test_tokens_are_the_same_and_hits_are_predicted(
+    policy, chunks, without_offload, tmp_path
+):
+    """300 requests through eviction pressure, each hit to the token."""
+    served = start({"chunks": chunks, "policy": policy}, tmp_path)
+    assert served["outputs"] == without_offload["outputs"]
+    result = assert_predicted(served, policy, chunks)
+    assert result.evictions > 100
+    if chunks >= 40:
+        assert sum(served["cached"]) > sum(without_offload["cached"])
+        assert served["counters"]["vllm:kv_offload_load_bytes"] > 0
+
+
+def test_chunks_of_several_blocks(without_offload, tmp_path):
+    """Two GPU blocks a chunk: GPU hits end inside a chunk, loads begin there."""
+    policy = "lru:order=tail-first"
+    engine = {"chunks": 30, "blocks_per_chunk": 2, "policy": policy}
+    served = start(engine, tmp_path)
+    assert served["outputs"] == without_offload["outputs"]
+    result = assert_predicted(served, policy, 30, blocks_per_chunk=2)
+    assert result.evictions > 100
+    assert served["counters"]["vllm:kv_offload_load_bytes"] > 0
+
+
+def test_admission_by_threshold_and_reset(without_offload, tmp_path):
+    """After a reset nothing is served from before, and outputs stay the same."""
+    policy, rule = "lru:order=tail-first", "threshold:2"
+    engine = {"chunks": 40, "policy": policy, "admission": rule}
+    served = start(engine, tmp_path, reset_then=PROMPTS[:1])
+    assert served["outputs"] == without_offload["outputs"]
+    assert_predicted(served, policy, 40, admission=rule)
+    outputs, cached = served["after_reset"]
+    assert cached == [0]
+    assert outputs == without_offload["outputs"][:1]
+
+
+def test_a_wrong_configuration_says_everything_at_once(tmp_path):
+    with pytest.raises(RuntimeError, match="did you mean 'policy'") as raised:
+        start({"chunks": 10, "polcy": "lru", "admission": "threshold:0"}, tmp_path)
+    assert "allowed is 1 to 1000" in str(raised.value)

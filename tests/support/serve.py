@@ -1,0 +1,26 @@
+"""Serves prompts with one engine, in a process of its own.
+
+Reads ``{"engine": {...}, "prompts": [...], "reset_after": n}`` from standard input and
+writes outputs, cached tokens and counters to the file that is named.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from support.vllm_engine import counters, make_engine, serve
+
+
+def main():
+    job = json.load(sys.stdin)
+    llm = make_engine(**job["engine"])
+    outputs, cached = serve(llm, job["prompts"])
+    answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
+    if job.get("reset_then"):
+        assert llm.reset_prefix_cache(reset_connector=True)
+        answer["after_reset"] = serve(llm, job["reset_then"])
+    Path(sys.argv[1]).write_text(json.dumps(answer))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""A small real engine on the CPU, and the trace of what it was asked.
+
+Numba comes in only once an engine runs: vLLM's CPU build looks into every loaded module
+when its first engine starts, and trips over llvmlite.
+"""
+
+import os
+import random
+from pathlib import Path
+
+import numpy as np
+
+MODEL = Path(__file__).parent.parent / "data" / "tiny_llama"
+BLOCK_TOKENS = 32
+# 2 layers, K and V, 2 heads of 32 float32 values, for each token.
+BLOCK_BYTES = BLOCK_TOKENS * 2 * 2 * 2 * 32 * 4
+GPU_BLOCKS = 24
+OUTPUT_TOKENS = 4
+
+
+def make_engine(**hotset):
+    """An engine; with ``chunks``, its CPU tier runs under hotset's spec."""
+    os.environ.update(
+        VLLM_CPU_KVCACHE_SPACE="1",
+        VLLM_ENABLE_V1_MULTIPROCESSING="0",
+        VLLM_LOGGING_LEVEL="ERROR",
+        VLLM_NO_USAGE_STATS="1",
+        HF_HUB_OFFLINE="1",
+    )
+    from vllm import LLM
+
+    chunks = hotset.pop("chunks", None)
+    per_chunk = hotset.pop("blocks_per_chunk", 1)
+    settings = {}
+    if chunks is not None:
+        settings["kv_transfer_config"] = {
+            "kv_connector": "OffloadingConnector",
+            "kv_role": "kv_both",
+            "kv_connector_extra_config": {
+                "spec_name": "HotsetOffloadingSpec",
+                "spec_module_path": "hotset.adapter.spec",
+                "cpu_bytes_to_use": chunks * per_chunk * BLOCK_BYTES,
+                "blocks_per_chunk": per_chunk,
+                "hotset": hotset,
+            },
+        }
+    return LLM(
+        model=str(MODEL),
+        load_format="dummy",
+        dtype="float32",
+        seed=0,
+        skip_tokenizer_init=True,
+        enforce_eager=True,
+        max_model_len=512,
+        block_size=BLOCK_TOKENS,
+        num_gpu_blocks_override=GPU_BLOCKS,
+        enable_prefix_caching=True,
+        disable_log_stats=False,
+        **settings,
+    )
+
+
+def make_prompts(count, seed=0):
+    """Prompts behind prefixes of uneven popularity, whole blocks and not."""
+    draw = random.Random(seed)
+
+    def tokens(n):
+        return [draw.randrange(3, 1000) for _ in range(n)]
+
+    prefixes = [tokens(draw.randrange(2, 10) * BLOCK_TOKENS) for _ in range(16)]
+    prompts = []
+    for _ in range(count):
+        prefix = prefixes[min(int(draw.expovariate(0.25)), 15)]
+        kept = draw.randrange(BLOCK_TOKENS, len(prefix) + 1)
+        prompts.append(prefix[:kept] + tokens(draw.randrange(1, 70)))
+    # Whole blocks come often enough: their last block is a case of its own.
+    return [
+        prompt[: len(prompt) // BLOCK_TOKENS * BLOCK_TOKENS] if i % 5 == 0 else prompt
+        for i, prompt in enumerate(prompts)
+    ]
+
+
+def serve(llm, prompts):
+    """Output tokens and cached tokens of each prompt, one at a time."""
+    from vllm import SamplingParams
+
+    sampling = SamplingParams(
+        max_tokens=OUTPUT_TOKENS, temperature=0, ignore_eos=True, detokenize=False
+    )
+    outputs, cached = [], []
+    for prompt in prompts:
+        (served,) = llm.generate(
+            [{"prompt_token_ids": prompt}], sampling, use_tqdm=False
+        )
+        outputs.append(list(served.outputs[0].token_ids))
+        cached.append(served.num_cached_tokens)
+    return outputs, cached
+
+
+def counters(llm):
+    """vLLM's own offloading counters."""
+    return {
+        metric.name: metric.value
+        for metric in llm.get_metrics()
+        if "kv_offload" in metric.name and hasattr(metric, "value")
+    }
+
+
+def as_trace(prompts):
+    """The prompts as a trace: a block is known by all tokens up to its end."""
+    from hotset.traces.model import Provenance, Trace
+
+    ids = {}
+    rows = [
+        [
+            ids.setdefault(tuple(prompt[: (i + 1) * BLOCK_TOKENS]), len(ids))
+            for i in range(len(prompt) // BLOCK_TOKENS)
+        ]
+        for prompt in prompts
+    ]
+    count = len(prompts)
+    return Trace(
+        block_tokens=BLOCK_TOKENS,
+        request_offsets=np.cumsum([0, *(len(row) for row in rows)]),
+        block_ids=np.array([i for row in rows for i in row]),
+        arrival_s=np.arange(count, dtype=np.float64),
+        input_tokens=np.array([len(prompt) for prompt in prompts]),
+        output_tokens=np.full(count, OUTPUT_TOKENS),
+        session=np.full(count, -1),
+        provenance=Provenance("test", "prompts", "0" * 64, count, 0),
+    )
+
+
+def predict(prompts, policy, chunks, admission="always", blocks_per_chunk=1):
+    """Hit tokens of each prompt by replay, and the run's counts."""
+    from hotset.policies import ADMISSIONS, POLICIES
+    from hotset.sim.engines import engine
+    from hotset.sim.replay import Replay, RunConfig
+    from hotset.sim.workload import Workload
+
+    spec, params = POLICIES.parse(policy)
+    rule, rule_params = ADMISSIONS.parse(admission)
+    workload = Workload(as_trace(prompts), "drop", blocks_per_chunk * BLOCK_TOKENS)
+    config = RunConfig(
+        policy=spec,
+        params=params,
+        admission=rule,
+        admission_params=rule_params,
+        capacity_blocks=chunks * blocks_per_chunk,
+        engine=engine("vllm-0.32"),
+        gpu_blocks=GPU_BLOCKS,
+    )
+    replay = Replay(workload, config)
+    result = replay.run()
+    return replay.hit_tokens.tolist(), result
