@@ -38,7 +38,7 @@ def replay(workload, text, rules):
 
 
 def main(texts):
-    trace = generate("chat", requests=80, seed=3, users=8)
+    trace = generate("chat", requests=80, seed=3, sessions_per_s=0.02)
     workload = Workload(trace)
     every = RULES if not texts else RULES[:1]
     results = [

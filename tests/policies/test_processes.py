@@ -1,0 +1,125 @@
+"""Kernels in processes of their own: the compile cache, plain Python, hash seeds."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from hotset.policies import jit, lru
+from hotset.sim import loop
+from hotset.traces import model
+
+SCRIPT = Path(__file__).with_name("replay_everything.py")
+PACKAGES = {
+    "policies": Path(lru.__file__).parent,
+    "sim": Path(loop.__file__).parent,
+    "traces": Path(model.__file__).parent,
+}
+
+
+def run(folder, *policies, **environment):
+    """Run the script in a folder; returns what it printed and what it logged."""
+    done = subprocess.run(
+        [sys.executable, str(SCRIPT), *policies],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
+
+
+def test_a_second_process_hits_the_compile_cache(tmp_path):
+    cache = {"NUMBA_CACHE_DIR": str(tmp_path)}
+    first = json.loads(run(tmp_path, "lru", **cache)[0])
+    second = json.loads(run(tmp_path, "lru", **cache)[0])
+    assert first["cache"] == {"hits": 0, "misses": 1}
+    assert second["cache"] == {"hits": 1, "misses": 0}
+    assert first["results"] == second["results"]
+    assert list(tmp_path.glob("hotset/*/*.replay_plain-*.nbc"))
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(tmp_path):
+    # Below a file no folder can be made, whoever runs the tests.
+    (tmp_path / "file").write_text("")
+    text, log = run(tmp_path, "lru", NUMBA_CACHE_DIR=str(tmp_path / "file"))
+    assert json.loads(text)["cache"]["hits"] == 0
+    assert log.count("no folder for compiled kernels can be written") == 1
+    assert len(log.splitlines()) == 1
+
+
+def test_an_edited_kernel_is_compiled_anew(tmp_path):
+    """Its callers too, though their own files are as they were."""
+    for name, source in PACKAGES.items():
+        shutil.copytree(
+            source,
+            tmp_path / "hotset" / name,
+            ignore=shutil.ignore_patterns("__pycache__"),
+        )
+    environment = {
+        "NUMBA_CACHE_DIR": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(
+            filter(None, [str(tmp_path), os.environ.get("PYTHONPATH")])
+        ),
+    }
+    before = json.loads(run(tmp_path, "fifo", **environment)[0])["results"][0]
+    linked = tmp_path / "hotset" / "policies" / "linked.py"
+    text = linked.read_text()
+    # Blocks stored together then leave head first, which costs hits.
+    edited = text.replace(
+        "for i in range(slots.shape[0] - 1, -1, -1):", "for i in range(slots.shape[0]):"
+    )
+    assert text.count("range(slots.shape[0] - 1, -1, -1)") == 1
+    linked.write_text(edited)
+    after = json.loads(run(tmp_path, "fifo", **environment)[0])
+    assert after["cache"] == {"hits": 0, "misses": 1}
+    assert after["results"][0]["hit_blocks"] < before["hit_blocks"]
+
+
+def test_the_digest_follows_every_source(tmp_path):
+    digest = jit._digest.__wrapped__
+    one, two = tmp_path / "one", tmp_path / "two"
+    one.mkdir()
+    two.mkdir()
+    (one / "a.py").write_text("x = 1\n")
+    (two / "b.py").write_text("y = 1\n")
+    seen = {digest(frozenset({one, two}))}
+    for change in ("y = 2\n", "y = 1 \n", ""):
+        (two / "b.py").write_text(change)
+        seen.add(digest(frozenset({one, two})))
+    (two / "c.py").write_text("")
+    seen.add(digest(frozenset({one, two})))
+    (two / "b.py").rename(two / "d.py")
+    seen.add(digest(frozenset({one, two})))
+    assert len(seen) == 6
+    (two / "notes.txt").write_text("no source")
+    assert digest(frozenset({two, one})) in seen
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    """What the compiled kernels print for every policy."""
+    return run(tmp_path_factory.mktemp("compiled"), PYTHONHASHSEED="0")[0]
+
+
+def test_the_hash_seed_changes_no_byte(compiled, tmp_path):
+    other = run(tmp_path, PYTHONHASHSEED="12345")[0]
+    results = [json.loads(text)["results"] for text in (compiled, other)]
+    assert results[0] == results[1]
+    # The first process may have compiled; with that apart, byte by byte.
+    assert compiled.partition('"cache"')[0] == other.partition('"cache"')[0]
+
+
+def test_plain_python_gives_the_same_results(compiled, tmp_path):
+    plain = json.loads(run(tmp_path, NUMBA_DISABLE_JIT="1")[0])
+    mine = json.loads(compiled)
+    for got, expected in zip(plain["results"], mine["results"], strict=True):
+        assert got == expected, expected["label"]
+    assert len(mine["results"]) >= 12
+    assert sum(result["evictions"] > 0 for result in mine["results"]) >= 10
