@@ -30,6 +30,7 @@ test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test lint types
 	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
 fast:
+	@test -e $(VENV)/.test || { echo "run 'make test' once before"; exit 1; }
 	$(BIN)/python -m pytest -q tests
 
 bench: $(VENV)/.bench

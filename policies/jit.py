@@ -32,6 +32,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG = logging.getLogger(__name__)
 _KEPT_DIGESTS = 8
+_DIGEST_BYTES = 32
 
 
 # Kernels allocate nothing, so numba's reference counting is off in them: its atomic
@@ -65,6 +66,12 @@ def body_for_overload(function: Callable[..., Any]) -> Callable[..., Any]:
     )
 
 
+def is_cached(function: Callable[..., Any]) -> bool:
+    """Return whether some form of a kernel is in the cache on disk."""
+    cache = getattr(function, "_cache", None)
+    return isinstance(cache, KernelCache) and cache.holds_something()
+
+
 class KernelCache(caching._Cache):  # type: ignore[misc]
     """One file for each compiled signature of one kernel.
 
@@ -88,6 +95,10 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         """The folder of the cache."""
         return str(self._folder)
 
+    def holds_something(self) -> bool:
+        """Return whether some form of the kernel is stored."""
+        return any(self._folder.glob(f"{self._name}-*.nbc"))
+
     def enable(self) -> None:
         """Use the cache."""
         self._enabled = True
@@ -108,9 +119,14 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         target_context.refresh()
         path = self._path(sig, target_context.codegen())
         try:
-            stored = pickle.loads(path.read_bytes())
-        except (OSError, EOFError, pickle.UnpicklingError):
+            content = path.read_bytes()
+        except OSError:
             return None
+        digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
+        # Machine code from a damaged file would run and do anything.
+        if hashlib.sha256(content).digest() != digest:
+            return None
+        stored = pickle.loads(content)
         return compiler.CompileResult._rebuild(target_context, *stored)
 
     def save_overload(self, sig: Any, data: Any) -> None:
@@ -119,6 +135,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             return
         path = self._path(sig, data.codegen)
         content = caching.dumps(data._reduce())
+        content = hashlib.sha256(content).digest() + content
         try:
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as out:
                 out.write(content)

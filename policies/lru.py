@@ -12,7 +12,8 @@ request ranks its blocks tail first as well.
 
 State: ``order`` tail-first, vllm-0.24 and vllm-0.32: one list, oldest to newest, of
 exactly the resident slots. vllm-0.33: a heap of exactly the resident slots by
-(rank, -depth).
+(rank, -depth). Each order is a state type of its own, since kernels are chosen by it;
+`LinksState` is the order that `hotset.policies.guarded` falls back on.
 
 Deviations: vLLM 0.24 orders the blocks of one transfer by hash; here they keep the
 order in which they are given.

@@ -1,7 +1,7 @@
 """Policies and admission rules by name, and the text form that names one.
 
-The text form is ``NAME`` or ``NAME:key=value,key=value``; for a rule with one main
-parameter ``NAME:value`` sets that (``threshold:2``).
+The text form is ``NAME`` or ``NAME:key=value,key=value``; for an admission
+rule ``NAME:value`` sets its first parameter (``threshold:2``).
 """
 
 from __future__ import annotations
@@ -54,7 +54,8 @@ class Registry(Generic[S]):
         """
         if name not in self._specs:
             raise PolicyError(
-                f"unknown {self._kind} {name!r}" + known_names(name, self._specs)
+                f"unknown {self._kind} {name[:80]!r}"
+                + known_names(name.lower(), self._specs)
             )
         return self._specs[name]
 
@@ -72,10 +73,10 @@ class Registry(Generic[S]):
         assignments: dict[str, str] = {}
         for part in rest.split(",") if colon else []:
             key, equals, value = part.partition("=")
-            if not equals and not assignments:
+            if not equals:
+                if assignments or not isinstance(spec, AdmissionSpec) or not part:
+                    raise PolicyError(f"{text[:80]!r}: {part[:80]!r} is not key=value")
                 key, value = _main_parameter(spec, text), part
-            elif not equals:
-                raise PolicyError(f"{text!r}: {part!r} is not key=value")
             key = key.strip()
             if key in assignments:
                 raise PolicyError(f"{text!r}: {key} is given twice")

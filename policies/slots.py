@@ -165,6 +165,8 @@ def evict(
 ) -> int:
     """Evict n slots; return n, 0 where there are not so many, or `FAULT`.
 
+    0 means that nothing has changed, given a policy that keeps to the contract.
+
     Parameters
     ----------
     policy : state

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from fractions import Fraction
 
 from hotset.policies.errors import PolicyError
 
@@ -14,7 +15,9 @@ _UNITS = {
     **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)},
     **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
 }
-_NUMBER = re.compile(r"\s*([0-9]+(?:\.[0-9]*)?|\.[0-9]+)\s*([a-zA-Z%]*)\s*")
+_NUMBER = re.compile(
+    r"\s*([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})\s*([a-zA-Z%]*)\s*"
+)
 
 
 @dataclass(frozen=True)
@@ -25,14 +28,14 @@ class Capacity:
     ----------
     text : str
         As written.
-    amount : float
-        Blocks, percent or bytes.
+    amount : Fraction
+        Blocks, percent or bytes, exactly as written.
     unit : "blocks", "%" or "bytes"
         Which of them.
     """
 
     text: str
-    amount: float
+    amount: Fraction
     unit: str
 
     def blocks(
@@ -63,7 +66,7 @@ class Capacity:
                 f"--capacity {self.text}: bytes need --kv-bytes-per-token or --model"
             )
         else:
-            blocks = int(self.amount) // (block_tokens * kv_bytes_per_token)
+            blocks = math.floor(self.amount / (block_tokens * kv_bytes_per_token))
         if blocks < 1:
             raise PolicyError(
                 f"--capacity {self.text}: that is {blocks} blocks, at least 1 is needed"
@@ -82,11 +85,11 @@ def parse_capacity(text: str) -> Capacity:
     match = _NUMBER.fullmatch(text)
     if match is None:
         raise PolicyError(f"--capacity {text}: allowed: {_ALLOWED}")
-    amount, unit = float(match[1]), match[2].lower()
+    amount, unit = Fraction(match[1]), match[2].lower()
     if unit == "%":
         return Capacity(text, amount, "%")
     if unit in _UNITS:
         return Capacity(text, amount * _UNITS[unit], "bytes")
-    if unit or not amount.is_integer() or amount >= 2**31:
+    if unit or amount.denominator != 1:
         raise PolicyError(f"--capacity {text}: allowed: {_ALLOWED}")
     return Capacity(text, amount, "blocks")

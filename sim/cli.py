@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import signal
 import sys
 from importlib.metadata import entry_points, version
@@ -88,4 +89,8 @@ def root(
 def main() -> None:
     """Run the program; a request to end it cleans up as Ctrl-C does."""
     signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    for stream in (sys.stdout, sys.stderr):
+        # A file's name may hold what the terminal's encoding does not.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app()

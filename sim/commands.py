@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -18,9 +18,13 @@ from hotset.traces.commands import (
     OnBadRowOption,
     RejectsOption,
     TraceArgument,
+    default_rejects,
     load,
     write_json,
 )
+
+if TYPE_CHECKING:
+    from hotset.sim.study import StudyResult
 
 _LONG_WORK_ACCESSES = 20_000_000
 _FILE_WIDTH = 120
@@ -38,7 +42,8 @@ PolicyOption = Annotated[
     typer.Option(
         "--policy",
         metavar="NAME[:key=value,...]",
-        help="Eviction policy; may be given several times.",
+        help="Eviction policy, may be given several times: lru, fifo, marconi, "
+        "relevance, belady or unbounded.",
     ),
 ]
 CapacityOption = Annotated[
@@ -143,8 +148,9 @@ def replay(
     from hotset.sim.capacity import parse_capacity
     from hotset.sim.engines import engine as rules_of
     from hotset.sim.kv_size import kv_bytes_per_token as of_model
+    from hotset.sim.report import write_per_request
     from hotset.sim.study import make_study, run_study
-    from hotset.traces.files import check_writable
+    from hotset.traces.outputs import check_outputs
 
     if model is not None and kv_bytes_per_token is not None:
         raise PolicyError("--model and --kv-bytes-per-token: only one can be given")
@@ -163,27 +169,20 @@ def replay(
     )
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise PolicyError(f"--plot {plot}: allowed endings are .png and .svg")
-    outputs = [path for path in (json, per_request, plot) if path is not None]
-    if len(set(outputs)) < len(outputs):
-        raise PolicyError(f"{outputs[0]}: two outputs have the same name")
-    for path in outputs:
-        check_writable(path)
-    loaded = load(
-        trace, format, on_bad_row, rejects, max_reject_share, next(iter(outputs), None)
-    )
+    outputs = {"--json": json, "--per-request": per_request, "--plot": plot}
+    wanted = {name: path for name, path in outputs.items() if path is not None}
+    if on_bad_row is OnBadRowChoice.SKIP:
+        first = next(iter(wanted.values()), None)
+        rejects = rejects or default_rejects(trace, first)
+        wanted["--rejects"] = rejects
+    inputs: dict[str, str | Path] = {"TRACE": trace}
+    if model is not None:
+        inputs["--model"] = model
+    check_outputs(wanted, inputs)
+    loaded = load(trace, format, on_bad_row, rejects, max_reject_share)
     with _progress() as report:
         result = run_study(loaded, study, report)
-
-    from rich.console import Console
-
-    from hotset.sim.report import print_study, write_per_request
-
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file has no width to keep to
-        console.width = max(console.width, _FILE_WIDTH)
-    print_study(result, console)
-    for warning in result.warnings:
-        typer.echo(f"warning: {warning}", err=True)
+    # Files before the table: standard output may be gone by now.
     if json is not None:
         write_json(result.as_json(), json)
     if per_request is not None:
@@ -192,6 +191,21 @@ def replay(
         from hotset.sim.plots import plot_study
 
         plot_study(result, plot)
+    _show(result)
+
+
+def _show(result: StudyResult) -> None:
+    """Print the table, and the warnings apart."""
+    from rich.console import Console
+
+    from hotset.sim.report import print_study
+
+    console = Console(highlight=False)
+    if not console.is_terminal:  # a file has no width to keep to
+        console.width = max(console.width, _FILE_WIDTH)
+    print_study(result, console)
+    for warning in result.warnings:
+        typer.echo(f"warning: {warning}", err=True)
 
 
 @contextmanager
@@ -200,10 +214,16 @@ def _progress() -> Iterator[Callable[[int, int], None] | None]:
     from rich.console import Console
     from rich.progress import Progress
 
+    from hotset.policies.jit import is_cached
+    from hotset.sim.engine_loop import replay_engine
+    from hotset.sim.loop import replay_plain
+
     console = Console(stderr=True)
     if not console.is_terminal:
         yield None
         return
+    if not (is_cached(replay_plain) or is_cached(replay_engine)):
+        console.print("compiling policies: some seconds each, on their first run only")
     with Progress(console=console, transient=True) as bar:
         task = bar.add_task("replaying", total=None, visible=False)
 

@@ -33,7 +33,7 @@ def kv_bytes_per_token(path: Path) -> int:
     """
     try:
         config = json.loads(path.read_text())
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not JSON"
         raise PolicyError(f"--model {path}: {reason}") from None
     if not isinstance(config, dict):
@@ -68,7 +68,10 @@ class _Layout:
 
     def _refuse_mixed_layers(self) -> None:
         model = self._model
-        kinds = set(model.get("layer_types") or ()) - {"full_attention"}
+        layer_types = model.get("layer_types") or []
+        if not isinstance(layer_types, list):
+            layer_types = [layer_types]
+        kinds = {str(kind) for kind in layer_types} - {"full_attention"}
         kinds |= {key for key in ("layers_block_type", "mamba_d_state") if key in model}
         if model.get("sliding_window") and model.get("use_sliding_window", True):
             kinds.add("sliding_window")
@@ -94,7 +97,7 @@ class _Layout:
             dtype = config.get("dtype") or config.get("torch_dtype")
             if dtype is not None:
                 break
-        if dtype not in _BYTES:
+        if not isinstance(dtype, str) or dtype not in _BYTES:
             raise PolicyError(
                 f"--model {self._path}: dtype is {dtype!r}, known: {', '.join(_BYTES)}"
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 
 import matplotlib
@@ -56,13 +57,18 @@ def plot_study(result: StudyResult, path: Path) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(alpha=0.3)
     trace = result.trace
+    # A file's name may hold anything: bytes that are no text, or a formula's signs.
+    name = Path(trace.provenance.path).name.encode("utf-8", "replace").decode()
     axes.set_title(
-        f"{Path(trace.provenance.path).name}: {trace.num_requests:,} requests, "
-        f"{result.workload.chunks.num_distinct:,} distinct blocks"
+        f"{name}: {trace.num_requests:,} requests, "
+        f"{result.workload.chunks.num_distinct:,} distinct blocks",
+        parse_math=False,
     )
     axes.legend()
     suffix = path.suffix.lstrip(".").lower()
-    with atomic_write(path, "wb") as out:
+    with atomic_write(path, "wb") as out, warnings.catch_warnings():
+        # A name in a script that the font lacks shows boxes, which is no error.
+        warnings.filterwarnings("ignore", message="Glyph")
         # No date and no version: equal results give equal bytes.
         metadata = {"Software": None} if suffix == "png" else {"Date": None}
         figure.savefig(out, format=suffix, dpi=144, metadata=metadata)

@@ -104,7 +104,7 @@ class Replay:
     Raises
     ------
     PolicyError
-        If the capacity holds no chunk or the window is empty of sense.
+        If the capacity holds no chunk.
     """
 
     def __init__(self, workload: Workload, config: RunConfig) -> None:
@@ -117,13 +117,15 @@ class Replay:
         chunks = workload.chunks
         self.capacity_chunks = _capacity_chunks(workload, config)
         spec = config.policy
+        # A slot for every distinct chunk is as good as any number more.
+        num_slots = min(self.capacity_chunks, max(chunks.num_distinct, 1))
         self._policy = spec.make(
             self.config.params,
-            self.capacity_chunks,
+            num_slots,
             workload.next_use if spec.offline else None,
         )
         self._admission = config.admission.make(self.config.admission_params)
-        self._slots = make_slots(self.capacity_chunks)
+        self._slots = make_slots(num_slots)
         self._books = loop.make_books(chunks.num_distinct, num_requests)
         self._scratch = loop.make_scratch(chunks.offsets, chunks.ids)
         self._is_plain = config.engine.is_none and config.gpu_blocks == 0

@@ -13,6 +13,8 @@ from rich.text import Text
 from hotset.sim.study import Study, StudyResult
 from hotset.traces.files import atomic_write
 
+_LABEL_WIDTH = 24
+
 
 def print_study(result: StudyResult, console: Console) -> None:
     """Print one line on the trace and a table of the runs."""
@@ -32,7 +34,11 @@ def print_study(result: StudyResult, console: Console) -> None:
         notes.append(f"measured from request {first:,} on")
     console.print(Text(", ".join(notes)), style="dim", soft_wrap=True)
     console.print()
-    console.print(_table(result))
+    table = _table(result)
+    # A number that is cut off reads as another one: rather let lines run over.
+    least = table.__rich_measure__(console, console.options).minimum
+    console.width = max(console.width, least)
+    console.print(table)
 
 
 def _admission(study: Study) -> str:
@@ -46,7 +52,7 @@ def _table(result: StudyResult) -> Table:
     shares = result.study.gpu_blocks > 0
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("capacity", justify="right", no_wrap=True)
-    table.add_column("policy", overflow="fold", min_width=14)
+    table.add_column("policy", no_wrap=True)
     for title in ("tokens hit", "blocks hit", "of ceiling"):
         table.add_column(title, justify="right", no_wrap=True)
     if shares:
@@ -58,7 +64,7 @@ def _table(result: StudyResult) -> Table:
     for run in result.runs:
         row: list[str | Text] = [
             f"{run.capacity_blocks:,}" if run.capacity_blocks != before else "",
-            Text(run.label),
+            _label(run.label),
             percent(run.token_hit_ratio),
             percent(run.block_hit_ratio),
             percent(run.token_hit_ratio / most) if most else "-",
@@ -76,6 +82,14 @@ def _table(result: StudyResult) -> Table:
     ]
     table.add_row(*ceiling, style="dim")
     return table
+
+
+def _label(label: str) -> Text:
+    """Return a policy's label, one parameter a line where it is long."""
+    if len(label) <= _LABEL_WIDTH:
+        return Text(label)
+    name, _, parameters = label.partition(":")
+    return Text(f"{name}:\n  " + ",\n  ".join(parameters.split(",")))
 
 
 def percent(ratio: float) -> str:

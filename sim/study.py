@@ -24,6 +24,9 @@ from hotset.sim.workload import Workload
 from hotset.traces.model import Tail, Trace
 from hotset.traces.stats import Ceiling, ceiling_of
 
+_MOST_GPU_BLOCKS = 100_000_000
+_MOST_STEP_TOKENS = 1 << 40
+
 DEFINITIONS = {
     "block": "the cached unit: block_tokens tokens of the trace, or chunk_tokens where "
     "chunks are asked for",
@@ -34,7 +37,10 @@ DEFINITIONS = {
     "block_hit_ratio": "hit blocks / accesses, which are the prompts' blocks under the "
     "tail rule",
     "request_hit_ratio": "requests with at least one hit / requests",
-    "ceiling": "the same ratios for a cache that holds everything",
+    "ceiling": "the same ratios, over the measuring window, for a cache that holds "
+    "everything",
+    "stores": "blocks written to the cache",
+    "evictions": "blocks that had to go for others",
     "tail": "drop: a last, partial block is not cached; count: it is cached like a "
     "full one",
 }
@@ -160,13 +166,15 @@ def make_study(policies: Iterable[str], admission: str, **settings: Any) -> Stud
 def _check(study: Study) -> None:
     if not 0 <= study.warmup < 1:
         raise PolicyError(f"--warmup {study.warmup}: allowed is 0 to below 1")
-    if study.gpu_blocks < 0 or study.gpu_blocks == 1:
+    if study.gpu_blocks != 0 and not 2 <= study.gpu_blocks <= _MOST_GPU_BLOCKS:
         raise PolicyError(
-            f"--gpu-blocks {study.gpu_blocks}: allowed is 0 (no GPU tier) or 2 and "
-            "more, of which the engine keeps one unused"
+            f"--gpu-blocks {study.gpu_blocks}: allowed is 0 (no GPU tier) or 2 to "
+            f"{_MOST_GPU_BLOCKS}, of which the engine keeps one unused"
         )
-    if study.step_tokens < 1:
-        raise PolicyError(f"--step-tokens {study.step_tokens}: at least 1 is needed")
+    if not 1 <= study.step_tokens <= _MOST_STEP_TOKENS:
+        raise PolicyError(
+            f"--step-tokens {study.step_tokens}: allowed is 1 to {_MOST_STEP_TOKENS}"
+        )
     if study.kv_bytes_per_token is not None and study.kv_bytes_per_token < 1:
         raise PolicyError(
             f"--kv-bytes-per-token {study.kv_bytes_per_token}: at least 1 is needed"
@@ -220,9 +228,7 @@ def run_study(
         study=study,
         trace=trace,
         workload=workload,
-        ceiling=ceiling_of(
-            workload.chunks, workload.chunk_tokens, trace.input_tokens, first
-        ),
+        ceiling=_ceiling(workload, study, first),
         runs=runs,
         hit_tokens=hit_tokens,
         warnings=_warnings(workload, study, configs),
@@ -254,8 +260,23 @@ def _configs(workload: Workload, study: Study) -> list[RunConfig]:
             step_tokens=study.step_tokens,
             warmup=study.warmup,
         )
-        for blocks, policy, params in wanted
+        for blocks, policy, params in dict.fromkeys(wanted)
     ]
+
+
+def _ceiling(workload: Workload, study: Study, first_request: int) -> Ceiling:
+    """Return what no run can exceed, over the measuring window."""
+    trace = workload.trace
+    by_chunk = ceiling_of(
+        workload.chunks, workload.chunk_tokens, trace.input_tokens, first_request
+    )
+    if study.gpu_blocks == 0:
+        return by_chunk
+    # The GPU tier serves single blocks, also within a chunk.
+    by_block = ceiling_of(
+        workload.blocks, trace.block_tokens, trace.input_tokens, first_request
+    )
+    return dataclasses.replace(by_chunk, hit_tokens=by_block.hit_tokens)
 
 
 def _warnings(
@@ -263,24 +284,21 @@ def _warnings(
 ) -> list[str]:
     """Say what the user should know before trusting the runs."""
     warnings = list(workload.trace.provenance.warnings)
-    distinct, longest = workload.blocks.num_distinct, workload.longest_blocks
+    longest, per_chunk = workload.longest_blocks, workload.blocks_per_chunk
+    distinct = workload.chunks.num_distinct
     for blocks in dict.fromkeys(config.capacity_blocks for config in configs):
         if blocks < longest:
             warnings.append(
                 f"capacity {blocks} blocks is below the longest request, {longest} "
                 "blocks: it cannot be cached whole"
             )
-        if blocks >= distinct:
+        if blocks // per_chunk >= distinct:
+            unit = "blocks" if per_chunk == 1 else f"chunks of {per_chunk} blocks"
             warnings.append(
-                f"capacity {blocks} blocks holds all {distinct} distinct blocks: "
+                f"capacity {blocks} blocks holds all {distinct} distinct {unit}: "
                 "nothing is evicted, so policies do not differ"
             )
-    offline = sorted({policy.name for policy, _ in study.policies if policy.offline})
-    if offline and study.gpu_blocks > 0:
-        warnings.append(
-            f"{', '.join(offline)}: the future counts blocks that the GPU tier serves, "
-            "so behind it this is no optimum"
-        )
+    warnings += _limits_of_the_optimum(study)
     if study.gpu_blocks > 0:
         need = np.diff(workload.blocks.offsets).max(initial=0) + 1
         if need > study.gpu_blocks - 1:
@@ -289,3 +307,18 @@ def _warnings(
                 f"request, which needs {need + 1}"
             )
     return warnings
+
+
+def _limits_of_the_optimum(study: Study) -> list[str]:
+    """Say where an offline policy of this study is no bound for the others."""
+    names = ", ".join(dict.fromkeys(p.name for p, _ in study.policies if p.offline))
+    if not names:
+        return []
+    reasons = []
+    if study.gpu_blocks > 0:
+        reasons.append("its future counts blocks that the GPU tier serves")
+    if study.warmup > 0:
+        reasons.append("it spares misses before the measuring window as well")
+    if study.tail == "count":
+        reasons.append("it counts a partial block like a full one")
+    return [f"{names}: {reason}, so it is no exact optimum here" for reason in reasons]

@@ -47,7 +47,7 @@ class Workload:
     ) -> None:
         self.trace = trace
         self.tail = tail
-        self.chunk_tokens = chunk_tokens or trace.block_tokens
+        self.chunk_tokens = trace.block_tokens if chunk_tokens is None else chunk_tokens
         if self.chunk_tokens < 1 or self.chunk_tokens % trace.block_tokens:
             raise PolicyError(
                 f"a chunk of {self.chunk_tokens} tokens: a multiple of the trace's "

@@ -95,17 +95,18 @@ def load(
     TraceError
         If it cannot be read, or the output not be written.
     """
-    from hotset.traces.files import check_writable
+    from hotset.traces.outputs import check_outputs
     from hotset.traces.registry import read_trace
 
-    if output is not None:
-        check_writable(output)
     if on_bad_row is OnBadRowChoice.STRICT and rejects is not None:
         raise TraceError("--rejects: allowed only with --on-bad-row skip")
     if on_bad_row is OnBadRowChoice.SKIP and rejects is None:
         rejects = default_rejects(trace, output)
-    if output is not None and output == rejects:
-        raise TraceError(f"--rejects: got {rejects}, which is the output file")
+    wanted = {"the output": output, "--rejects": rejects}
+    check_outputs(
+        {name: path for name, path in wanted.items() if path is not None},
+        {"TRACE": trace},
+    )
     loaded = read_trace(trace, format, on_bad_row.value, rejects, max_reject_share)
     if on_bad_row is OnBadRowChoice.SKIP:
         rejected = loaded.provenance.rows_rejected

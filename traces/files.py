@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 
 import zstandard
 
-from hotset.traces.errors import TraceError
+from hotset.traces.errors import TraceError, show
 
 STDIN = "-"
 
@@ -160,6 +160,8 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
     """
     name = os.fspath(path)
     if name == STDIN:
+        if sys.stdin is None:
+            raise TraceError("-: standard input is closed")
         yield Source(name, sys.stdin.buffer)
         return
     try:
@@ -264,11 +266,15 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     target = Path(name)
     if not name or "\0" in name:
         raise TraceError(f"{name!r}: not a file name")
-    if target.is_dir():
+    try:
+        is_folder = target.is_dir()
+    except OSError as error:  # a name that is too long
+        raise TraceError(f"{show(name)}: cannot write: {error.strerror}") from None
+    if is_folder:
         raise TraceError(f"{name}: a directory, allowed: a file to write")
     if not target.parent.is_dir():
         raise TraceError(f"{name}: the folder {target.parent} does not exist")
-    if not _is_special(target) and not os.access(target.parent, os.W_OK | os.X_OK):
+    if not is_special(target) and not os.access(target.parent, os.W_OK | os.X_OK):
         raise TraceError(f"{name}: no permission to write in {target.parent}")
 
 
@@ -304,7 +310,7 @@ def atomic_write(
     target = os.path.realpath(name)
     temporary: str | None = None
     try:
-        if _is_special(Path(name)):
+        if is_special(Path(name)):
             file = _open(name, mode)
         else:
             descriptor, temporary = _new_file_beside(target)
@@ -334,12 +340,12 @@ def _open(file: str | int, mode: Literal["w", "wb"]) -> IO[Any]:
     return open(file, mode, encoding="utf-8", newline="\n")
 
 
-def _is_special(path: Path) -> bool:
+def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a device or a pipe, which must not be replaced."""
     if os.path.abspath(path).startswith("/dev/"):
         return True
     try:
-        return not stat.S_ISREG(path.stat().st_mode)
+        return not stat.S_ISREG(os.stat(path).st_mode)
     except OSError:
         return False
 

@@ -32,6 +32,33 @@ def test_help_names_every_command():
         assert name in shown.stdout
 
 
+def test_help_names_every_policy():
+    from hotset.policies import POLICIES
+
+    shown = " ".join(hotset("replay", "--help").stdout.decode().split())
+    for name in POLICIES.names():
+        assert name in shown
+
+
+def test_files_are_written_though_nobody_reads_the_table(tmp_path):
+    out = tmp_path / "out.json"
+    with subprocess.Popen(
+        [
+            str(HOTSET),
+            "replay",
+            "sample",
+            "--policy=lru",
+            "--capacity=5",
+            "--json",
+            out,
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+    ) as work:
+        work.stdout.close()
+    assert json.loads(out.read_text())["runs"][0]["capacity_blocks"] == 5
+
+
 def test_wrong_input_goes_to_standard_error_with_code_2(tmp_path):
     shown = hotset("replay", tmp_path / "absent", "--policy=lru", "--capacity=5")
     assert shown.returncode == 2
@@ -93,7 +120,8 @@ def test_interrupted_run_leaves_nothing(how, tmp_path):
     work = subprocess.Popen(
         [
             str(HOTSET), "replay", "sample", "--json=out.json", "--per-request=out.csv",
-            "--capacity=60", *["--policy=relevance"] * 400,
+            "--capacity=60",
+            *[f"--policy=relevance:half_life={i + 1}" for i in range(400)],
         ],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,

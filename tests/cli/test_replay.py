@@ -181,7 +181,9 @@ def test_table_reads(tmp_path):
     [
         (["--capacity=3"], "below the longest request"),
         (["--capacity=100%"], "holds all 3020 distinct blocks"),
-        (["--capacity=5%", "--policy=belady", "--gpu-blocks=64"], "no optimum"),
+        (["--capacity=5%", "--policy=belady", "--gpu-blocks=64"], "no exact optimum"),
+        (["--capacity=5%", "--policy=belady", "--warmup=0.5"], "no exact optimum"),
+        (["--capacity=5%", "--policy=belady", "--tail=count"], "no exact optimum"),
     ],
 )
 def test_warnings_are_carried_by_the_result(arguments, warning, tmp_path):

@@ -16,6 +16,9 @@ from hotset.sim.capacity import parse_capacity
         ("2MB", 1953),
         ("1gib", 1 << 20),
         ("4096B", 4),
+        ("32.3%", 323),  # 32.3 / 100 * 1000 is below 323 in floats
+        ("64.1%", 641),
+        ("9" * 18, 10**18 - 1),
     ],
 )
 def test_forms(text, blocks):
@@ -24,7 +27,7 @@ def test_forms(text, blocks):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "x", "-5", "1e9", "5 %%", "1.5", "GiB", "inf", "9" * 12]
+    "text", ["", "x", "-5", "1e9", "5 %%", "1.5", "GiB", "inf", "9" * 19]
 )
 def test_no_capacity(text):
     with pytest.raises(PolicyError, match="allowed: blocks"):

@@ -56,6 +56,9 @@ def test_bytes_of_a_token(config, expected, tmp_path):
         ({"num_hidden_layers": "32"}, "num_hidden_layers is '32'"),
         ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
         ({"torch_dtype": "int4"}, "dtype is 'int4'"),
+        ({"torch_dtype": ["x"]}, "dtype is"),
+        ({"layer_types": 5}, "layers differ"),
+        ({"layer_types": [[1], 2]}, "layers differ"),
     ],
 )
 def test_refused(change, said, tmp_path):
@@ -63,7 +66,7 @@ def test_refused(change, said, tmp_path):
         size({**GQA, **change}, tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{", '{"text_config": 3}'])
+@pytest.mark.parametrize("text", ["", "[]", "{", '{"text_config": 3}', "[" * 100_000])
 def test_no_config(text, tmp_path):
     path = tmp_path / "config.json"
     path.write_text(text)
