@@ -49,7 +49,9 @@ def test_a_label_parses_back(registry):
         ("LRU", "unknown policy 'LRU'"),
         ("marconi:decai=1", "no parameter 'decai'; did you mean 'decay'?"),
         ("unbounded:x=1", "policy unbounded has no parameter 'x'; it has none"),
-        ("unbounded:1", "policy unbounded has no parameters"),
+        ("unbounded:1", "'1' is not key=value"),
+        ("lru:vllm-0.32", "'vllm-0.32' is not key=value"),
+        ("lru:", "'' is not key=value"),
         ("marconi:decay=-1", "policy marconi: decay=-1.0: allowed is 0 to 100"),
         ("marconi:decay=100.5", "decay=100.5: allowed is 0 to 100"),
         ("marconi:decay=nan", "decay=nan: allowed is 0 to 100"),
@@ -95,7 +97,7 @@ def test_wrong_admissions_say_what_is_right(text, message):
 def test_forms_that_are_right():
     assert ADMISSIONS.parse("threshold:3")[1].min_count == 3
     assert ADMISSIONS.parse("threshold:3,count=lookup")[1].count == "lookup"
-    assert POLICIES.parse("lru:vllm-0.32")[1].order == "vllm-0.32"
+    assert POLICIES.parse("lru:order=vllm-0.32")[1].order == "vllm-0.32"
     assert POLICIES.parse(" lru : order = tail-first ")[1].order == "tail-first"
     assert POLICIES.parse("belady:bypass=False")[1].bypass is False
     assert POLICIES.parse("marconi:decay=1e-3")[1].decay == 0.001
@@ -122,9 +124,9 @@ def test_a_name_is_registered_once():
     registry.add(spec)
     with pytest.raises(ValueError, match="'one' is registered already"):
         registry.add(spec)
-    assert registry.parse("one:7")[1].size == 7
+    assert registry.parse("one:size=7")[1].size == 7
     with pytest.raises(PolicyError, match="size=0: allowed is 1 or more"):
-        registry.parse("one:0")
+        registry.parse("one:size=0")
 
 
 def test_a_state_type_has_one_set_of_kernels():
