@@ -246,10 +246,18 @@ def generate(
 ) -> None:
     """Generate a trace; the same arguments give the same bytes."""
     from hotset.traces.generate import generate as generate_trace
+    from hotset.traces.generate import options_of
+    from hotset.traces.outputs import check_outputs
+    from hotset.traces.registry import unknown
     from hotset.traces.write import write_trace, writer_for
 
     writer_for(out)
+    check_outputs({"--out": out}, {})
+    known = options_of(kind)
     options = dict(_setting(text) for text in settings or ())
+    for name in options:
+        if name not in known:
+            raise TraceError(f"--set {unknown('option', name, known)}")
     made = generate_trace(kind, requests, seed, **options)
     write_trace(made, out)
     typer.echo(f"{out}: {made.provenance.steps[0]}")

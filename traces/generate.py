@@ -192,6 +192,8 @@ def _options(options_type: type[Any], given: dict[str, float]) -> Any:
             raise TraceError(f"{name}: got {value}, allowed: a whole number above 0")
         if name.endswith("_ratio") and not 0 <= value <= 1:
             raise TraceError(f"{name}: got {value}, allowed: 0..1")
+        if name.endswith(("_spread", "_exponent")) and not 0 < value <= 8:
+            raise TraceError(f"{name}: got {value}, allowed: above 0, at most 8")
         if not whole and not (name.endswith("_ratio") or 0 < value < 1e9):
             raise TraceError(f"{name}: got {value}, allowed: above 0, below 1e9")
     typed = {name: type(defaults[name])(value) for name, value in given.items()}

@@ -94,3 +94,24 @@ def test_devices_may_be_shared(folder):
 
 def test_a_name_that_is_too_long(folder):
     assert "too long" in run(*REPLAY, f"--json={'x' * 300}", code=2)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ("length_spread=1e3", "at most 8"),
+        ("length_spread=nan", "at most 8"),
+        ("zipf_exponent=9", "at most 8"),
+        ("seed=3", "unknown option: got 'seed'"),
+        ("mean_turn=3", "did you mean mean_turns"),
+        ("mean_turns", "NAME=NUMBER"),
+    ],
+)
+def test_wrong_generator_options(settings, said, folder):
+    before = sorted(folder.iterdir())
+    output = run(
+        "trace", "generate", "chat", "--requests=5", "--out=new.jsonl",
+        "--set", settings, code=2,
+    )  # fmt: skip
+    assert said in output
+    assert sorted(folder.iterdir()) == before
