@@ -12,10 +12,13 @@ from hotset.traces.errors import TraceError
 if TYPE_CHECKING:
     from hotset.traces.model import Trace
 
+_FILE_WIDTH = 120
+
 app = typer.Typer(
     name="trace",
     help="Look at, check, convert and generate traces.",
     no_args_is_help=True,
+    add_completion=False,
 )
 
 
@@ -284,6 +287,8 @@ def _print_summary(summary: dict[str, Any]) -> None:
     from rich.text import Text
 
     console = Console(highlight=False)
+    if not console.is_terminal:  # a file has no width to keep to
+        console.width = max(console.width, _FILE_WIDTH)
     facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     facts.add_column(no_wrap=True)
     facts.add_column(overflow="fold")

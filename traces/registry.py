@@ -191,7 +191,7 @@ def read_trace(
     spec = None if format is None else FORMATS.get(format)
     name = os.fspath(path)
     skip = on_bad_row == "skip"
-    file = sample_path() if name == SAMPLE and not os.path.exists(name) else name
+    file = sample_path() if name == SAMPLE and not os.path.isfile(name) else name
     if skip and rejects is not None:
         check_writable(rejects)
         if name != STDIN and os.path.realpath(rejects) == os.path.realpath(file):

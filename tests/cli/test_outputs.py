@@ -115,3 +115,18 @@ def test_wrong_generator_options(settings, said, folder):
     )  # fmt: skip
     assert said in output
     assert sorted(folder.iterdir()) == before
+
+
+def test_a_folder_named_sample_hides_nothing(folder):
+    (folder / "sample").mkdir()
+    assert "2,000 requests" in run("replay", "sample", "--policy=lru", "--capacity=5")
+
+
+def test_a_digest_in_a_file_can_be_copied(folder):
+    digest = json.loads(_info(folder))["trace"]["sha256"]
+    assert digest in run("trace", "info", "in.jsonl")
+
+
+def _info(folder):
+    run("trace", "info", "in.jsonl", "--json=info.json")
+    return (folder / "info.json").read_text()
