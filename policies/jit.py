@@ -19,6 +19,7 @@ import pickle
 import shutil
 import sys
 import tempfile
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
@@ -151,11 +152,28 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
 
 
 def _type_name(numba_type: Any) -> str:
-    """Name a type without mixing up state classes of one name in two modules."""
+    """Name a type, and the sources of its kernels where it is a state.
+
+    Callers are compiled with the kernels of the states that they are given, which may
+    come from elsewhere than the caller.
+    """
     if isinstance(numba_type, types.BaseNamedTuple):
         made = numba_type.instance_class
-        return f"{made.__module__}.{made.__qualname__}:{numba_type}"
+        return f"{made.__module__}.{made.__qualname__}:{_sources_of(made)}:{numba_type}"
     return str(numba_type)
+
+
+@functools.cache
+def _sources_of(state_type: type) -> str:
+    """Return a digest of the sources beside a state's; a new one where there are none.
+
+    A class that was typed into an interpreter has no file to watch.
+    """
+    try:
+        source_file = inspect.getfile(state_type)
+    except (OSError, TypeError):
+        return uuid.uuid4().hex
+    return _digest(frozenset({Path(source_file).parent.resolve()}))
 
 
 @functools.cache

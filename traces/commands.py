@@ -1,18 +1,18 @@
 """The `trace` commands: look at, check, convert and generate traces."""
 
 import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from hotset.traces.errors import TraceError
+from hotset.traces.errors import ArgumentError, TraceError, one_line, shorten
 
 if TYPE_CHECKING:
     from hotset.traces.model import Trace
-
-_FILE_WIDTH = 120
 
 app = typer.Typer(
     name="trace",
@@ -76,6 +76,7 @@ def load(
     rejects: Path | None,
     max_reject_share: float,
     output: Path | None = None,
+    output_option: str = "--json",
 ) -> "Trace":
     """Read the trace that a command names; says where rejected rows went.
 
@@ -87,6 +88,8 @@ def load(
         The shared options as given.
     output : Path or None
         The command's output file, beside which rejected rows go by default.
+    output_option : str
+        The option that names it.
 
     Returns
     -------
@@ -105,16 +108,33 @@ def load(
         raise TraceError("--rejects: allowed only with --on-bad-row skip")
     if on_bad_row is OnBadRowChoice.SKIP and rejects is None:
         rejects = default_rejects(trace, output)
-    wanted = {"the output": output, "--rejects": rejects}
+    wanted = {output_option: output, "--rejects": rejects}
     check_outputs(
         {name: path for name, path in wanted.items() if path is not None},
         {"TRACE": trace},
     )
-    loaded = read_trace(trace, format, on_bad_row.value, rejects, max_reject_share)
+    with _options_named(_as_option):
+        loaded = read_trace(trace, format, on_bad_row.value, rejects, max_reject_share)
     if on_bad_row is OnBadRowChoice.SKIP:
         rejected = loaded.provenance.rows_rejected
-        typer.echo(f"rows rejected: {rejected}, written to {rejects}", err=True)
+        where = one_line(rejects)
+        typer.echo(f"rows rejected: {rejected}, written to {where}", err=True)
     return loaded
+
+
+def _as_option(argument: str) -> str:
+    """Option that an argument of the package's functions comes from."""
+    return f"--{argument.replace('_', '-')}"
+
+
+@contextmanager
+def _options_named(option_of: Callable[[str], str]) -> Iterator[None]:
+    """Let messages about a wrong argument name the option that the user typed."""
+    try:
+        yield
+    except ArgumentError as error:
+        option = option_of(error.name)
+        raise ArgumentError(option, error.got, error.allowed) from None
 
 
 def default_rejects(trace: str, output: Path | None) -> Path:
@@ -133,7 +153,7 @@ def default_rejects(trace: str, output: Path | None) -> Path:
         Beside the output; in the current folder without one.
     """
     if output is not None:
-        return output.with_name(f"{output.name}.rejects.jsonl")
+        return Path(f"{output}.rejects.jsonl")
     name = "stdin" if trace == "-" else Path(trace).name
     return Path(f"{name}.rejects.jsonl")
 
@@ -174,11 +194,13 @@ def info(
     """Show what a trace holds and the most that any cache could hit."""
     from hotset.traces.model import TAILS
     from hotset.traces.stats import summarise
+    from hotset.traces.summary import print_summary
 
     loaded = load(trace, format, on_bad_row, rejects, max_reject_share, json_file)
     tails = tuple(rule for rule in TAILS if tail in (TailChoice.BOTH, rule))
     summary = summarise(loaded, tails)
-    _print_summary(summary)
+    print_summary(summary)
+    _print_warnings(tuple(summary["warnings"]))
     if json_file is not None:
         write_json(summary, json_file)
 
@@ -195,8 +217,8 @@ def validate(
     loaded = load(trace, format, on_bad_row, rejects, max_reject_share)
     provenance = loaded.provenance
     typer.echo(
-        f"{trace}: valid {provenance.format} trace, {loaded.num_requests} requests, "
-        f"{loaded.num_accesses} block references, "
+        f"{one_line(trace)}: valid {provenance.format} trace, "
+        f"{loaded.num_requests} requests, {loaded.num_accesses} block references, "
         f"{provenance.rows_rejected} rows rejected"
     )
     _print_warnings(provenance.warnings)
@@ -220,9 +242,9 @@ def convert(
     from hotset.traces.write import write_trace, writer_for
 
     writer_for(out)
-    loaded = load(trace, format, on_bad_row, rejects, max_reject_share, out)
+    loaded = load(trace, format, on_bad_row, rejects, max_reject_share, out, "--out")
     lost = write_trace(loaded, out)
-    typer.echo(f"{out}: {loaded.num_requests} requests written")
+    typer.echo(f"{one_line(out)}: {loaded.num_requests} requests written")
     _print_warnings(loaded.provenance.warnings)
     if lost:
         _print_warnings((f"this form cannot hold {', '.join(lost)}: left out",))
@@ -260,94 +282,22 @@ def generate(
     options = dict(_setting(text) for text in settings or ())
     for name in options:
         if name not in known:
-            raise TraceError(f"--set {unknown('option', name, known)}")
-    made = generate_trace(kind, requests, seed, **options)
+            raise TraceError(f"--set: {unknown('option', name, known)}")
+    with _options_named(lambda name: f"--set {name}" if name in known else f"--{name}"):
+        made = generate_trace(kind, requests, seed, **options)
     write_trace(made, out)
-    typer.echo(f"{out}: {made.provenance.steps[0]}")
+    typer.echo(f"{one_line(out)}: {made.provenance.steps[0]}")
 
 
 def _setting(text: str) -> tuple[str, float]:
     """Name and number of a `--set` option."""
     name, _, value = text.partition("=")
-    try:
-        return name, float(value)
-    except ValueError:
-        raise TraceError(f"--set: got {text!r}, allowed: NAME=NUMBER") from None
+    for number_of in (int, float):
+        with suppress(ValueError):
+            return name, number_of(value)
+    raise TraceError(f"--set: got {shorten(ascii(text))}, allowed: NAME=NUMBER")
 
 
 def _print_warnings(warnings: tuple[str, ...]) -> None:
     for warning in warnings:
-        typer.echo(f"warning: {warning}", err=True)
-
-
-def _print_summary(summary: dict[str, Any]) -> None:
-    """Print a summary as two tables."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(highlight=False)
-    if not console.is_terminal:  # a file has no width to keep to
-        console.width = max(console.width, _FILE_WIDTH)
-    facts = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    facts.add_column(no_wrap=True)
-    facts.add_column(overflow="fold")
-    for name, value in _facts(summary):
-        facts.add_row(Text(name, style="bold"), Text(value))
-    console.print(facts)
-    lengths = Table("per request", "mean", "min", "p50", "p90", "p99", "max", box=None)
-    for column in lengths.columns[1:]:
-        column.justify = "right"
-    for key in ("input_tokens", "output_tokens", "blocks_per_request"):
-        row = summary[key]
-        numbers = [f"{row[name]:,}" for name in ("min", "p50", "p90", "p99", "max")]
-        lengths.add_row(key.replace("_", " "), f"{row['mean']:,.1f}", *numbers)
-    console.print()
-    console.print(lengths)
-    tails = Table("partial last block", "accesses", "distinct", box=None)
-    tails.add_column("most tokens hit")
-    tails.add_column("most blocks hit")
-    for column in tails.columns[1:]:
-        column.justify = "right"
-    labels = {"drop": "not cached (drop)", "count": "cached (count)"}
-    for tail, row in summary["tails"].items():
-        most = row["ceiling"]
-        tails.add_row(
-            labels[tail],
-            f"{row['accesses']:,}",
-            f"{row['distinct_blocks']:,}",
-            f"{100 * most['token_hit_ratio']:.2f} %",
-            f"{100 * most['block_hit_ratio']:.2f} %",
-        )
-    console.print()
-    console.print(tails)
-    _print_warnings(tuple(summary["warnings"]))
-
-
-def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
-    """Names and values of the first table."""
-    about = summary["trace"]
-    span_s = summary["span_s"]
-    rate = f", {about['requests'] / span_s:.2f} per second" if span_s else ""
-    first = 100 * summary["commonest_first_block_ratio"]
-    sessions = f"{summary['sessions']:,}"
-    if summary["requests_without_session"]:
-        sessions += f" ({summary['requests_without_session']:,} requests in none)"
-    facts = [
-        ("trace", about["path"]),
-        ("format", f"{about['format']}, {about['block_tokens']} tokens per block"),
-        ("sha256", about["sha256"]),
-    ]
-    if about["origin"]:
-        origin = about["origin"]
-        facts.append(("made from", f"{origin['path']} ({origin['format']})"))
-    facts += [("step", step) for step in summary["steps"]]
-    facts += [
-        ("requests", f"{about['requests']:,} ({about['rejected']:,} rows rejected)"),
-        ("span", f"{span_s:,.1f} s{rate}"),
-        ("distinct times", f"{summary['distinct_timestamps']:,}"),
-        ("sessions", sessions),
-        ("without block ids", f"{summary['requests_without_blocks']:,} requests"),
-        ("commonest first block", f"in {first:.1f} % of requests"),
-    ]
-    return facts
+        typer.echo(f"warning: {one_line(warning)}", err=True)

@@ -13,7 +13,7 @@ from typing import IO, Any, Literal
 
 import zstandard
 
-from hotset.traces.errors import TraceError, show
+from hotset.traces.errors import TraceError, shorten
 
 STDIN = "-"
 
@@ -25,6 +25,7 @@ _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW_BYTES = 1 << 31
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/v1"
 _BOM = b"\xef\xbb\xbf"
+_KEPT_CHARS = 40
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -173,7 +174,8 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
     except PermissionError:
         raise TraceError(f"{name}: no permission to read it") from None
     except (OSError, ValueError) as error:
-        raise TraceError(f"{name!a}: cannot open: {error}") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise TraceError(f"{shorten(name)}: cannot open: {reason}") from error
     with file:
         yield Source(name, file)
 
@@ -265,11 +267,11 @@ def check_writable(path: str | os.PathLike[str]) -> None:
     name = os.fspath(path)
     target = Path(name)
     if not name or "\0" in name:
-        raise TraceError(f"{name!r}: not a file name")
+        raise TraceError(f"{shorten(ascii(name))}: not a file name")
     try:
         is_folder = target.is_dir()
     except OSError as error:  # a name that is too long
-        raise TraceError(f"{show(name)}: cannot write: {error.strerror}") from None
+        raise TraceError(f"{shorten(name)}: cannot write: {error.strerror}") from None
     if is_folder:
         raise TraceError(f"{name}: a directory, allowed: a file to write")
     if not target.parent.is_dir():
@@ -356,7 +358,9 @@ def _new_file_beside(target: str) -> tuple[int, str]:
     flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0)
     attempt = 0
     while True:
-        name = os.path.join(folder, f".{base}.{os.getpid()}.{attempt}.tmp")
+        # Cut, so that any name that fits the destination leaves room for the rest.
+        unused = f".{base[:_KEPT_CHARS]}.{os.getpid()}.{attempt}.tmp"
+        name = os.path.join(folder, unused)
         try:
             return os.open(name, flags, 0o666), name
         except FileExistsError:

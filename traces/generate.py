@@ -12,8 +12,14 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hotset.traces.errors import TraceError
-from hotset.traces.generate_sessions import AgentsOptions, ChatOptions, agents, chat
+from hotset.traces.errors import ArgumentError, TraceError
+from hotset.traces.generate_sessions import (
+    LONGEST_TEXT_TOKENS,
+    AgentsOptions,
+    ChatOptions,
+    agents,
+    chat,
+)
 from hotset.traces.intern import intern_ids
 from hotset.traces.model import Provenance, Trace
 from hotset.traces.random_values import Draws
@@ -21,6 +27,14 @@ from hotset.traces.registry import unknown
 from hotset.traces.request_log import BLOCK_TOKENS, RequestLog
 
 _MAX_REQUESTS = 10_000_000
+
+# Limits keep texts in memory and times within a trace's range.
+_TOKENS = (1, LONGEST_TEXT_TOKENS)
+_BLOCKS = (1, LONGEST_TEXT_TOKENS // BLOCK_TOKENS)
+_COUNTS = (1, 1_000_000)
+_SHARES = (0, 1)
+_SHAPES = (0.001, 8)
+_RATES = (1e-6, 1e6)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -145,9 +159,9 @@ def generate(kind: str, requests: int, seed: int, **options: float) -> Trace:
     if kind not in _KINDS:
         raise TraceError(unknown("kind of trace", kind, _KINDS))
     if not 1 <= requests <= _MAX_REQUESTS:
-        raise TraceError(f"requests: got {requests}, allowed: 1..{_MAX_REQUESTS}")
+        raise ArgumentError("requests", requests, f"1..{_MAX_REQUESTS}")
     if seed < 0:
-        raise TraceError(f"seed: got {seed}, allowed: 0 or more")
+        raise ArgumentError("seed", seed, "0 or more")
     options_type, generator = _KINDS[kind]
     chosen = _options(options_type, options)
     log = generator(chosen, requests, Draws(seed))
@@ -186,18 +200,28 @@ def _options(options_type: type[Any], given: dict[str, float]) -> Any:
         if name not in defaults:
             raise TraceError(unknown("option", name, defaults))
         whole = type(defaults[name]) is int
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise TraceError(f"{name}: got {value!r}, allowed: a number")
-        if whole and not (float(value).is_integer() and 1 <= value < 2**31):
-            raise TraceError(f"{name}: got {value}, allowed: a whole number above 0")
-        if name.endswith("_ratio") and not 0 <= value <= 1:
-            raise TraceError(f"{name}: got {value}, allowed: 0..1")
-        if name.endswith(("_spread", "_exponent")) and not 0 < value <= 8:
-            raise TraceError(f"{name}: got {value}, allowed: above 0, at most 8")
-        if not whole and not (name.endswith("_ratio") or 0 < value < 1e9):
-            raise TraceError(f"{name}: got {value}, allowed: above 0, below 1e9")
+        least, most = _limits(name, whole)
+        fits = not isinstance(value, bool) and isinstance(value, int | float)
+        if not fits or not least <= value <= most or (whole and value % 1):
+            kind = "a whole number" if whole else "a number"
+            raise ArgumentError(name, value, f"{kind}, {_range(least, most)}")
     typed = {name: type(defaults[name])(value) for name, value in given.items()}
     return options_type(**typed)
+
+
+def _limits(name: str, whole: bool) -> tuple[float, float]:
+    """Least and most of an option, from what its name says it is."""
+    if whole:
+        by_unit = {"_tokens": _TOKENS, "_blocks": _BLOCKS}
+        return next((by_unit[unit] for unit in by_unit if name.endswith(unit)), _COUNTS)
+    if name.endswith("_ratio"):
+        return _SHARES
+    return _SHAPES if name.endswith(("_spread", "_exponent")) else _RATES
+
+
+def _range(least: float, most: float) -> str:
+    """Text of a range, for a message."""
+    return f"at least {least:.12g}, at most {most:.12g}"
 
 
 def _build(log: RequestLog, kind: str, step: str) -> Trace:

@@ -11,6 +11,9 @@ from hotset.traces.request_log import (
     SharedPrefix,
 )
 
+LONGEST_TEXT_TOKENS = 1 << 24
+"""Most tokens of one text; what a wide spread draws beyond it is cut."""
+
 
 @dataclass(frozen=True)
 class ChatOptions:
@@ -236,4 +239,4 @@ def _start(
 
 def _length(draws: Draws, median: int, shape: _Shape) -> int:
     """Length of a text in tokens."""
-    return draws.log_normal(median, shape.length_spread)
+    return min(draws.log_normal(median, shape.length_spread), LONGEST_TEXT_TOKENS)

@@ -15,7 +15,8 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from hotset.traces.errors import TraceError, show
+from hotset.traces.as_written import as_written
+from hotset.traces.errors import TraceError, shorten, show
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
 from hotset.traces.intern import Codes, densify, intern_ids
@@ -29,6 +30,7 @@ MAX_TIMESTAMP_S = 2.0**53
 
 _MS_PER_S = 1000.0
 _MAX_NUMBER = 2.0**63
+_TIMESTAMPS = "a number of milliseconds, 0 or more, below 2**63"
 _MAX_INT64 = 2**63 - 1
 _SESSION_LIMIT = 256
 # Above this the clock was probably in seconds; a warning, not a verdict.
@@ -39,11 +41,31 @@ _FIELDS = (b'"timestamp"', b'"input_length"', b'"output_length"', b'"hash_ids"')
 
 
 class _Wrong(Exception):
-    """A wrong value: field, value found, what is allowed."""
+    """Something wrong: field, what was found, what is allowed."""
 
     def __init__(self, field: str, got: str, allowed: str) -> None:
         super().__init__(field, got, allowed)
         self.field, self.got, self.allowed = field, got, allowed
+
+    def found(self, raw: bytes) -> str:
+        """Return what was found, for the message about a row."""
+        return self.got
+
+
+class _WrongValue(_Wrong):
+    """A wrong value of a field, or of an item of the list in that field."""
+
+    def __init__(
+        self, field: str, value: Any, allowed: str, at: int | None = None
+    ) -> None:
+        name = field if at is None else f"{field}[{at}]"
+        super().__init__(name, show(value), allowed)
+        self._place = field, at
+
+    def found(self, raw: bytes) -> str:
+        """Return the value as it stands in the file."""
+        text = as_written(raw, *self._place)
+        return self.got if text is None else shorten(text)
 
 
 class _Columns:
@@ -61,11 +83,11 @@ class _Columns:
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Check a row and append it; raises `_Wrong` and changes no column."""
-        timestamp_ms = _number(row, "timestamp", "a number of milliseconds, 0 or more")
+        timestamp_ms = _number(row, "timestamp", _TIMESTAMPS)
         input_tokens = _count(row, "input_length", 1)
         output_tokens = _count(row, "output_length", 0)
         if row.get("block_size", BLOCK_TOKENS) != BLOCK_TOKENS:
-            raise _Wrong("block_size", show(row["block_size"]), f"{BLOCK_TOKENS}")
+            raise _WrongValue("block_size", row["block_size"], f"{BLOCK_TOKENS}")
         session = self._session(row.get("session_id"))
         ids = self._ids(row.get("hash_ids"))
         if len(ids) not in (0, -(-input_tokens // BLOCK_TOKENS)):
@@ -83,14 +105,14 @@ class _Columns:
         if type(value) is int or (type(value) is str and len(value) <= _SESSION_LIMIT):
             return self._session_codes.code(value)
         allowed = f"an integer, or a string of at most {_SESSION_LIMIT} characters"
-        raise _Wrong("session_id", show(value), allowed)
+        raise _WrongValue("session_id", value, allowed)
 
     def _ids(self, value: Any) -> "array[int]":
         """Ids as int64 codes: small integers as they are, all else below 0."""
         if value is None:
             return array("q")
         if type(value) is not list:
-            raise _Wrong("hash_ids", show(value), "a list of ids")
+            raise _WrongValue("hash_ids", value, "a list of ids")
         if not set(map(type, value)) <= {int, str}:
             at = next(i for i, x in enumerate(value) if type(x) not in (int, str))
             _wrong_id(at, value[at])
@@ -117,7 +139,7 @@ def _number(row: Mapping[str, Any], field: str, allowed: str) -> float:
         raise _Wrong(field, "nothing", allowed)
     value = row[field]
     if type(value) not in (int, float) or not 0 <= value < _MAX_NUMBER:
-        raise _Wrong(field, show(value), allowed)
+        raise _WrongValue(field, value, allowed)
     return float(value)
 
 
@@ -126,12 +148,12 @@ def _count(row: Mapping[str, Any], field: str, least: int) -> int:
     value = _number(row, field, f"a whole number of tokens, {least}..{MAX_TOKENS}")
     if not value.is_integer() or not least <= value <= MAX_TOKENS:
         allowed = f"a whole number of tokens, {least}..{MAX_TOKENS}"
-        raise _Wrong(field, show(row[field]), allowed)
+        raise _WrongValue(field, row[field], allowed)
     return int(value)
 
 
 def _wrong_id(at: int, value: Any) -> NoReturn:
-    raise _Wrong(f"hash_ids[{at}]", show(value), "integers of 0 or more, or strings")
+    raise _WrongValue("hash_ids", value, "integers of 0 or more, or strings", at)
 
 
 def _wrong_number(num_ids: int, input_tokens: int) -> NoReturn:
@@ -174,7 +196,9 @@ def _parse(raw: bytes) -> Mapping[str, Any]:
     except orjson.JSONDecodeError:
         return _parse_exactly(raw)
     if type(row) is not dict:
-        raise _Wrong("row", f"a JSON {type(row).__name__}", "a JSON object")
+        raise _Wrong(
+            "row", shorten(raw.decode("ascii", "backslashreplace")), "a JSON object"
+        )
     ids = row.get("hash_ids")
     has_float = type(ids) is list and float in set(map(type, ids))
     if has_float or type(row.get("session_id")) is float:
@@ -196,7 +220,9 @@ def _parse_exactly(raw: bytes) -> Mapping[str, Any]:
     except ValueError as error:
         raise _Wrong("row", f"no JSON ({error})", "a JSON object") from None
     if type(row) is not dict:
-        raise _Wrong("row", f"a JSON {type(row).__name__}", "a JSON object")
+        raise _Wrong(
+            "row", shorten(raw.decode("ascii", "backslashreplace")), "a JSON object"
+        )
     return row
 
 
@@ -229,7 +255,7 @@ def read(source: Source, bad_rows: BadRows) -> Trace:
         try:
             columns.add(_parse(raw))
         except _Wrong as wrong:
-            bad_rows.add(line, raw, wrong.field, wrong.got, wrong.allowed)
+            bad_rows.add(line, raw, wrong.field, wrong.found(raw), wrong.allowed)
     bad_rows.finish(rows_read)
     if not columns.ids:
         raise TraceError(

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from hotset.traces.errors import TraceError
 from hotset.traces.files import STDIN, check_writable, is_special
+from hotset.traces.sample import locate
 
 Named = Mapping[str, str | os.PathLike[str]]
 
@@ -16,8 +17,8 @@ def check_outputs(outputs: Named, inputs: Named) -> None:
     Parameters
     ----------
     outputs, inputs : mapping of str to path
-        Files by the option that names them, for messages. "-" as an input is
-        standard input.
+        Files by the option that names them, for messages. As an input, "-" is
+        standard input and "sample" the bundled trace.
 
     Raises
     ------
@@ -25,7 +26,7 @@ def check_outputs(outputs: Named, inputs: Named) -> None:
         If an output cannot be written, or is the same file as an input or as
         another output, whatever the paths look like.
     """
-    taken = {_identity(path): name for name, path in inputs.items()}
+    taken = {_input_identity(path): name for name, path in inputs.items()}
     for name, path in outputs.items():
         check_writable(path)
         if is_special(path):
@@ -38,12 +39,19 @@ def check_outputs(outputs: Named, inputs: Named) -> None:
         taken[identity] = name
 
 
-def _identity(path: str | os.PathLike[str]) -> object:
+def _input_identity(path: str | os.PathLike[str]) -> object:
+    """Return what tells an input from other files, standard input included."""
+    return _identity(0 if os.fspath(path) == STDIN else locate(path))
+
+
+def _identity(file: str | os.PathLike[str] | int) -> object:
     """Return what tells a file from others: its inode, or where its name leads."""
     try:
-        found = os.fstat(0) if os.fspath(path) == STDIN else os.stat(path)
+        found = os.stat(file)
+    except ValueError:  # no file can have this name
+        return file
     except OSError:
-        return os.path.realpath(path)
-    if not stat.S_ISREG(found.st_mode):
-        return os.path.realpath(path)
-    return found.st_dev, found.st_ino
+        return file if isinstance(file, int) else os.path.realpath(file)
+    if isinstance(file, int) or stat.S_ISREG(found.st_mode):
+        return found.st_dev, found.st_ino
+    return os.path.realpath(file)

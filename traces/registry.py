@@ -1,20 +1,18 @@
 """Formats by name, and reading a trace of any of them."""
 
 import difflib
-import importlib.resources
 import os
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 
 from hotset.traces import mooncake, parquet
-from hotset.traces.errors import TraceError
-from hotset.traces.files import STDIN, atomic_write, check_writable, open_source
+from hotset.traces.errors import ArgumentError, TraceError, shorten
+from hotset.traces.files import atomic_write, open_source
 from hotset.traces.formats import FormatSpec, OnBadRow
 from hotset.traces.model import Trace
+from hotset.traces.outputs import check_outputs
 from hotset.traces.rows import BadRows, TooManyRejects
-
-SAMPLE = "sample"
-"""Name that stands for the bundled trace where no such file exists."""
+from hotset.traces.sample import locate
+from hotset.traces.sample import sample_path as sample_path
 
 
 class FormatRegistry:
@@ -132,20 +130,8 @@ def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     names = list(known)
     near = difflib.get_close_matches(name.lower(), names, n=1)
     hint = f"; did you mean {near[0]}?" if near else ""
-    return f"unknown {kind}: got {name!r}, allowed: {', '.join(names)}{hint}"
-
-
-def sample_path() -> Path:
-    """Path of the bundled sample trace.
-
-    Returns
-    -------
-    Path
-        A file of the installed package.
-    """
-    return Path(
-        str(importlib.resources.files("hotset.traces") / "data/sample.jsonl.gz")
-    )
+    got = shorten(ascii(name))
+    return f"unknown {kind}: got {got}, allowed: {', '.join(names)}{hint}"
 
 
 def read_trace(
@@ -185,18 +171,15 @@ def read_trace(
         If the file or an argument is of no use.
     """
     if on_bad_row not in ("strict", "skip"):
-        raise TraceError(f"on_bad_row: got {on_bad_row!r}, allowed: strict, skip")
+        raise ArgumentError("on_bad_row", on_bad_row, "strict, skip")
     if not 0 <= max_reject_share <= 1:
-        raise TraceError(f"max_reject_share: got {max_reject_share}, allowed: 0..1")
+        raise ArgumentError("max_reject_share", max_reject_share, "0..1")
     spec = None if format is None else FORMATS.get(format)
     name = os.fspath(path)
     skip = on_bad_row == "skip"
-    file = sample_path() if name == SAMPLE and not os.path.isfile(name) else name
     if skip and rejects is not None:
-        check_writable(rejects)
-        if name != STDIN and os.path.realpath(rejects) == os.path.realpath(file):
-            raise TraceError(f"{name}: the reject file would replace the trace")
-    with open_source(file) as source:
+        check_outputs({"rejects": rejects}, {"the trace": name})
+    with open_source(locate(name)) as source:
         source.path = name
         if spec is None:
             spec = FORMATS.detect(name, source.head)

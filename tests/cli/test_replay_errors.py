@@ -121,7 +121,7 @@ def test_wrong_rows_are_named_or_skipped(tmp_path):
     trace.write_text("\n".join([good, bad, *[good] * 30]) + "\n")
     out = tmp_path / "out.json"
     output = run("replay", trace, *GOOD, "--json", out, code=2)
-    for part in (f"{trace}:2:", "input_length", "'600'", "whole number"):
+    for part in (f"{trace}:2:", "input_length", '"600"', "whole number"):
         assert part in output.replace("\n", "")
     assert not out.exists()
     run("replay", trace, *GOOD, "--json", out, "--on-bad-row=skip")

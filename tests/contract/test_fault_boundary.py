@@ -28,7 +28,8 @@ from hotset.policies.verbs import Kernels, register_kernels
     RAISE_INSERT,
     RAISE_ADMIT,
     RAISE_USE,
-) = range(12)
+    ADMIT_ONE_RAISE_EVICT,
+) = range(13)
 IMPOSSIBLE = [TWICE, FREE_SLOT, BLOCKED_SLOT, OUT_OF_RANGE, NEGATIVE, TOO_MANY]
 
 
@@ -69,6 +70,7 @@ def _select(state, n, blocked, now, out):
 @kernel
 def _on_evict(state, slots):
     _fail_if(state, RAISE_EVICT)
+    _fail_if(state, ADMIT_ONE_RAISE_EVICT)
 
 
 @kernel
@@ -79,7 +81,7 @@ def _on_insert(state, slots, keys, depths, now, request):
 @kernel
 def _admit(state, keys, depths, num_free, blocked, now, request):
     _fail_if(state, RAISE_ADMIT)
-    return keys.shape[0]
+    return 1 if state.fault[0] == ADMIT_ONE_RAISE_EVICT else keys.shape[0]
 
 
 @kernel
@@ -230,6 +232,19 @@ def test_a_store_that_raises(fault):
     assert len(again.evicted) == 3
     assert again.evicted == [k for k in (3, 2, 1, 6, 5, 4) if k in here][:3]
     assert driver.num_faults == 1
+
+
+def test_victims_before_and_after_a_failure_are_all_told():
+    """The policy wants one block and fails once its room is made; LRU stores both."""
+    driver, switch = make_tier()
+    store(driver, [1, 2, 3])
+    store(driver, [4, 5, 6])
+    switch[0] = ADMIT_ONE_RAISE_EVICT
+    stored = store(driver, [10, 11])
+    # Slot 0, the policy's choice, holds 1; the oldest in the LRU order is 3.
+    assert (stored.keys, stored.evicted) == ([10, 11], [1, 3])
+    check_books(driver, [2, 4, 5, 6, 10, 11])
+    check_lru(driver, [2, 6, 5, 4, 11, 10])
 
 
 def test_a_use_that_raises_once_is_logged_once(caplog):

@@ -82,6 +82,54 @@ def test_an_edited_kernel_is_compiled_anew(tmp_path):
     assert after["results"][0]["hit_blocks"] < before["hit_blocks"]
 
 
+OUTSIDER = """
+from typing import NamedTuple
+
+import numpy as np
+
+from hotset.policies import PolicySpec
+from hotset.policies.base import Params
+from hotset.policies.driver import PolicyDriver
+from hotset.policies.jit import kernel
+from hotset.policies.verbs import Kernels, register_kernels
+
+
+class State(NamedTuple):
+    nothing: np.ndarray
+
+
+@kernel
+def select(state, n, blocked, now, out):
+    out[0] = FIRST
+    return 1
+
+
+register_kernels(State, Kernels(select=select))
+spec = PolicySpec("mine", "", Params, lambda *_: State(np.zeros(1, np.int64)))
+driver = PolicyDriver(spec, Params(), 3)
+driver.complete(driver.offer(driver.begin(), [7, 8, 9]).keys)
+print(driver.evict(1), driver.num_faults)
+"""
+
+
+def test_an_edited_policy_of_another_package_is_compiled_anew(tmp_path):
+    """The cached callers of its kernels stand beside hotset's own sources."""
+    victims = []
+    for first in ("0", "0", "2"):
+        script = tmp_path / "mine.py"
+        script.write_text(OUTSIDER.replace("FIRST", first))
+        done = subprocess.run(
+            [sys.executable, str(script)],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert done.returncode == 0, done.stderr
+        victims.append(done.stdout)
+    assert victims == ["[7] 0\n", "[7] 0\n", "[9] 0\n"]
+
+
 def test_the_digest_follows_every_source(tmp_path):
     digest = jit._digest.__wrapped__
     one, two = tmp_path / "one", tmp_path / "two"

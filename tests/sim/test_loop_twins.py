@@ -39,6 +39,10 @@ POLICY_TEXTS = [
     "relevance:w_recency=0",
     "relevance:w_reuse=0,half_life=1.5,floor_document=1,floor_user=0",
     "relevance:w_recency=1,w_reuse=1,half_life=3,tracker_size=5",
+    # Recency is a few units in the last place, so that blocks of one class often tie.
+    "relevance:w_recency=1e-14,half_life=8",
+    "relevance:w_recency=1e-15,half_life=20,order=given",
+    "relevance:w_recency=4e-16,half_life=40,floor_rule=clamp,floor_user=0",
     "belady",
     "belady:bypass=false",
     "unbounded",

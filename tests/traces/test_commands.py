@@ -29,7 +29,7 @@ def test_info_in_text_and_json(run):
     ran = run("info", "sample", "--json", "out.json")
     assert ran.exit_code == 0
     digest = hashlib.sha256(sample_path().read_bytes()).hexdigest()
-    assert digest in ran.output.replace("\n", "").replace(" ", "")
+    assert digest in ran.output
     assert "2,000 (0 rows rejected)" in ran.output
     with open("out.json", encoding="utf-8") as file:
         result = json.load(file)
@@ -141,6 +141,57 @@ def test_bad_input_is_one_line_and_leaves_nothing(run, command):
     assert isinstance(ran.exception, TraceError)
     assert len(str(ran.exception).splitlines()) == 1
     assert os.listdir(".") == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        ("info sample --on-bad-row skip --max-reject-share 2", "--max-reject-share: g"),
+        ("generate chat --requests 0 --out t.jsonl", "--requests: got 0, allowed: 1.."),
+        ("generate chat --requests 1 --seed -1 --out t.jsonl", "--seed: got -1, allo"),
+        (
+            "generate chat --requests 5 --out t.jsonl --set length_spread=1e3",
+            "--set length_spread: got 1000.0, allowed: a number, at least 0.001, at m",
+        ),
+        (
+            "generate uniform --requests 5 --out t.jsonl --set contexts=0",
+            "--set contexts: got 0, allowed: a whole number, at least 1, at most",
+        ),
+        (
+            "generate chat --requests 5 --out t.jsonl --set seed=3",
+            "--set: unknown option: got 'seed', allowed: system_prompts",
+        ),
+        (
+            f"generate chat --requests 5 --out t.jsonl --set {'x' * 900}=3",
+            "--set: unknown option: got 'xxx",
+        ),
+        ("info sample --json . --on-bad-row skip", ".: a directory"),
+    ],
+)
+def test_messages_name_what_was_typed(run, command, said):
+    message = str(run(*command.split()).exception)
+    assert message.startswith(said)
+    assert len(message) < 400
+
+
+def test_outputs_are_named_by_their_options(run):
+    run("generate", "chat", "--requests", 5, "--out", "t.jsonl")
+    ran = run("convert", "t.jsonl", "--out", "./t.jsonl")
+    assert str(ran.exception) == "--out t.jsonl: the same file as TRACE"
+    ran = run("info", "t.jsonl", "--json", "t.jsonl")
+    assert str(ran.exception) == "--json t.jsonl: the same file as TRACE"
+
+
+def test_a_strange_name_is_one_line(run):
+    out = "a\nb\x1b.jsonl"
+    ran = run("generate", "chat", "--requests", 5, "--out", out)
+    assert ran.output.startswith("a\\nb\\x1b.jsonl: generate chat")
+    assert run("validate", out).output.startswith("a\\nb\\x1b.jsonl: valid")
+    assert "a\\nb\\x1b.jsonl\n" in run("info", out).output
+
+
+def test_no_shell_completion(run):
+    assert "completion" not in run("--help").output
 
 
 def test_usage_errors_exit_with_2(run):

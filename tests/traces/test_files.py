@@ -197,6 +197,27 @@ def test_atomic_write_steps_around_a_left_over(tmp_path):
     assert left_over.read_text() == "not ours to touch"
 
 
+def test_atomic_write_of_the_longest_name(tmp_path):
+    with atomic_write(tmp_path / ("x" * 255)) as file:
+        file.write("x")
+    assert os.listdir(tmp_path) == ["x" * 255]
+
+
+def test_closed_standard_input(monkeypatch):
+    monkeypatch.setattr("sys.stdin", None)
+    with pytest.raises(TraceError, match="standard input is closed"):
+        read("-")
+
+
+@pytest.mark.parametrize("name", ["a\nb", "a\x1b[31m\x7f", "a\u2028b", "\udcff"])
+def test_names_are_printed_as_one_line(tmp_path, name):
+    for try_it in (read, check_writable):
+        with pytest.raises(TraceError) as caught:
+            try_it(tmp_path / "absent" / name)
+        assert str(caught.value).isprintable()
+        assert ascii(name)[1:-1] in str(caught.value)
+
+
 def test_devices_are_written_directly():
     with atomic_write("/dev/null") as file:
         file.write("x")
@@ -219,6 +240,7 @@ def test_check_writable(tmp_path, monkeypatch):
         (tmp_path / "absent" / "x", "does not exist"),
         ("", "not a file name"),
         ("a\0b", "not a file name"),
+        ("x" * 300, "xxx[.]{3}: cannot write: File name too long"),
     ]:
         with pytest.raises(TraceError, match=message):
             check_writable(path)

@@ -169,11 +169,25 @@ def test_sample_is_what_its_command_makes(tmp_path):
         (("uniform", 1, 0), {"rate_per_s": float("nan")}, "rate_per_s: got nan"),
         (("uniform", 1, 0), {"contexts": float("inf")}, "contexts: got inf"),
         (("hot-scan", 1, 0), {"scan_ratio": 1.1}, "scan_ratio: got 1.1"),
+        (("chat", 1, 0), {"length_spread": 1e3}, "got 1000.0, .*at least 0.001, at mo"),
+        (("chat", 1, 0), {"zipf_exponent": 9.0}, "at most 8"),
+        (("chat", 1, 0), {"user_tokens": 2**24 + 1}, "at most 16777216"),
+        (("chat", 1, 0), {"system_prompts": 10**7}, "a whole number.* at most 1000000"),
+        (("chat", 1, 0), {"sessions_per_s": 5e-324}, "at least 1e-06"),
+        (("uniform", 1, 0), {"context_blocks": 2**15 + 1}, "at most 32768"),
+        (("uniform", 10**8, 0), {}, "requests: got 100000000, allowed: 1..10000000"),
     ],
 )
 def test_wrong_arguments(arguments, options, message):
     with pytest.raises(TraceError, match=message):
         generate(*arguments, **options)
+
+
+@pytest.mark.parametrize("kind", ["chat", "agents"])
+def test_the_widest_spread_does_not_overflow(kind):
+    trace = generate(kind, 5, 1, length_spread=8.0, output_tokens=2**24)
+    assert trace.num_requests == 5
+    assert trace.output_tokens.max() == 2**24
 
 
 def test_options_are_listed():

@@ -117,6 +117,59 @@ def test_wrong_id(read, value):
     assert only_error(caught).field == "hash_ids[1]"
 
 
+@pytest.mark.parametrize(
+    "value",
+    [
+        *("null", "true", "NaN", "-Infinity", "1e30", "1E+30", "-0.50", "-1234567890"),
+        *('{"a": 1e30, "b": [1, 2]}', "[ 1,2 ]"),
+    ],
+)
+@pytest.mark.parametrize("field", ["timestamp", "input_length", "hash_ids[1]"])
+def test_a_wrong_value_is_shown_as_in_the_file(read, value, field):
+    place, _, index = field.partition("[")
+    wrong = row(**{place: [5, "HERE", 6] if index else "HERE"})
+    with pytest.raises(RowErrors) as caught:
+        read(json.dumps(wrong).replace('"HERE"', value))
+    assert (only_error(caught).field, only_error(caught).got) == (field, value)
+
+
+@pytest.mark.parametrize(
+    "value", ['"600"', '"a\\"b"', "1234567890123456789012345678901", '"\u00e9"']
+)
+def test_strings_and_long_integers_are_shown_in_full(read, value):
+    text = json.dumps(row(output_length="HERE")).replace('"HERE"', value)
+    with pytest.raises(RowErrors) as caught:
+        read(text)
+    assert only_error(caught).got == value
+
+
+def test_wrong_values_are_one_short_line(read):
+    for value in (
+        '"' + "9" * 300 + '"',
+        '"a\u2028b\x7f"',
+        '"\udcff"',
+        "[" * 900 + "]" * 900,
+    ):
+        text = json.dumps(row(timestamp="HERE")).replace('"HERE"', value)
+        with pytest.raises(RowErrors) as caught:
+            read(text)
+        first, _ = str(caught.value).split("\n")
+        assert first.isprintable()
+        assert len(only_error(caught).got) < 100
+
+
+@pytest.mark.parametrize("text", ["null", "[]", "1", "true", '"a"'])
+def test_a_row_that_is_no_object_is_shown(read, text):
+    with pytest.raises(RowErrors) as caught:
+        read(GOOD, text)
+    assert (only_error(caught).field, only_error(caught).got) == ("row", text)
+
+
+def test_the_limit_of_times_is_named(read):
+    with pytest.raises(RowErrors, match=r"timestamp: got 1e19, .*below 2\*\*63"):
+        read(json.dumps(row(timestamp="HERE")).replace('"HERE"', "1e19"))
+
+
 @pytest.mark.parametrize("value", [5, "abc", {"a": 1}, True])
 def test_ids_must_be_a_list(read, value):
     with pytest.raises(RowErrors) as caught:
@@ -278,7 +331,7 @@ def test_skip_writes_rejects_and_counts(read, tmp_path):
     assert first == {
         "line": 19,
         "field": "input_length",
-        "got": "'655'",
+        "got": '"655"',
         "allowed": "a whole number of tokens, 1..2147483647",
         "raw": json.dumps(rows[18]),
     }

@@ -65,6 +65,9 @@ def test_sample_is_a_name_unless_a_file_has_it(tmp_path, monkeypatch):
     assert trace.num_requests == 2000
     assert trace.provenance.path == "sample"
     assert sample_path().stat().st_size < 300_000
+    (tmp_path / "sample").mkdir()
+    assert read_trace("sample").num_requests == 2000
+    (tmp_path / "sample").rmdir()
     (tmp_path / "sample").write_text(json.dumps(GOOD))
     assert read_trace("sample").num_requests == 1
 
@@ -86,7 +89,7 @@ def test_wrong_arguments(options):
 def test_reject_file_never_replaces_the_trace(tmp_path):
     path = tmp_path / "t"
     path.write_text(json.dumps(GOOD))
-    with pytest.raises(TraceError, match="would replace"):
+    with pytest.raises(TraceError, match="the same file as the trace"):
         read_trace(path, on_bad_row="skip", rejects=f"{tmp_path}/./t")
     assert path.read_text() == json.dumps(GOOD)
 
