@@ -30,11 +30,12 @@ RUNS = [
 def start(engine, folder, **job):
     """Serve prompts in a new process; return its answer, or fail with its log."""
     out = folder / "answer.json"
+    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
     done = subprocess.run(
         [sys.executable, "-m", "support.serve", str(out)],
         input=json.dumps({"engine": engine, "prompts": PROMPTS, **job}),
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
         capture_output=True,
         text=True,
         check=False,
