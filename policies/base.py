@@ -9,7 +9,10 @@ The contract, which the tests hold every registered policy to:
 - equal inputs give equal victims in every driver and every process: ties break by
   a counter, never by hash order, and there is no clock and no unseeded chance;
 - memory of keys that are not resident is bounded;
-- no score is ever NaN.
+- no score is ever NaN;
+- a policy whose `PolicySpec.refuses` says False stores whatever it is offered: its
+  `admit` returns the number of keys it is given, so that callers which cannot leave
+  a block out (vLLM's ``eviction_policy``) may use it.
 """
 
 from __future__ import annotations
@@ -202,6 +205,10 @@ class Spec:
         return self.params(**values)
 
 
+def _never(params: Any) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class PolicySpec(Spec):
     """An eviction policy.
@@ -218,12 +225,16 @@ class PolicySpec(Spec):
         Whether the policy needs the future and so cannot run in a server.
     unbounded : bool
         Whether the capacity is ignored: nothing is ever evicted.
+    refuses : callable
+        Given the parameters, whether ``admit`` may leave out blocks; never, if it is
+        not given.
     """
 
     kind: ClassVar[str] = "policy"
     age_unit: AgeUnit = "request"
     offline: bool = False
     unbounded: bool = False
+    refuses: Callable[[Any], bool] = _never
 
 
 @dataclass(frozen=True)

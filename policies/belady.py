@@ -179,6 +179,10 @@ def belady_reset(state: BeladyState) -> None:
     heap_clear(state.heap)
 
 
+def _refuses(params: BeladyParams) -> bool:
+    return params.bypass
+
+
 register_kernels(
     BeladyState,
     Kernels(
@@ -197,6 +201,7 @@ SPEC = PolicySpec(
     params=BeladyParams,
     make=make_belady,
     offline=True,
+    refuses=_refuses,
 )
 
 

@@ -251,6 +251,10 @@ def marconi_scores(
         out[i] = math.exp(state.heap.key[slots[i]] - shared)
 
 
+def _refuses(params: MarconiParams) -> bool:
+    return params.admission_threshold > 1
+
+
 register_kernels(
     MarconiState,
     Kernels(
@@ -271,4 +275,5 @@ SPEC = PolicySpec(
     summary="least reuse * exp(-decay * age) / (depth + 1) ** b goes first",
     params=MarconiParams,
     make=make_marconi,
+    refuses=_refuses,
 )

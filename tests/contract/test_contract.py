@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from strategies import forests
 
 from hotset.policies import POLICIES
+from hotset.policies.verbs import Kernels, kernels_of
 
 contract_settings = settings(max_examples=30, deadline=None)
 
@@ -168,3 +169,50 @@ def test_scores_are_numbers_at_any_priority_and_source(text):
     assert not any(math.isnan(score) for score in scores)
     assert sorted(driver.evict(key)) == list(range(key))
     assert driver.num_faults == 0
+
+
+def refuses(text):
+    spec, params = POLICIES.parse(text)
+    return spec.refuses(params)
+
+
+@pytest.mark.parametrize("text", [text for text in CASES if not refuses(text)])
+@contract_settings
+@given(forest=forests(max_requests=30), batch=st.integers(1, 5))
+def test_a_policy_that_says_so_stores_whatever_fits(text, forest, batch):
+    """Observed or not, seen before or not: every missing block is stored."""
+    driver = make_driver(text, 16)
+    for number, path in enumerate(forest.paths):
+        request = driver.begin()
+        if number % 2:
+            driver.observe(request, path)
+        for first in range(0, len(path), batch):
+            part = path[first : first + batch]
+            missing = [key for key in part if key not in driver]
+            stored = driver.offer(request, part, range(first, first + len(part)))
+            assert stored is not None
+            assert stored.keys == missing
+            driver.complete(stored.keys)
+        driver.finish(request, path)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("lru", False),
+        ("marconi", False),
+        ("marconi:admission_threshold=2", True),
+        ("belady", True),
+        ("belady:bypass=false", False),
+    ],
+)
+def test_which_policies_may_refuse(text, answer):
+    assert refuses(text) is answer
+
+
+@pytest.mark.parametrize("name", online_names())
+def test_a_policy_with_an_admission_of_its_own_says_when_it_refuses(name):
+    spec, params = POLICIES.parse(name)
+    has_own = kernels_of(spec.make(params, 4, None)).admit is not Kernels().admit
+    says = spec.refuses is not POLICIES.get("lru").refuses
+    assert says or not has_own
