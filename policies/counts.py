@@ -1,32 +1,38 @@
 """A bounded table of counts by key: how often a key was seen, resident or not.
 
-Open addressing with linear probing over int64 keys, entries in two recency lists:
-keys seen once, and keys seen more often. Two ways of staying within the bound:
-`count_recent` drops the least recently counted key (vLLM's tracker),
-`count_hot` drops every key seen once, the newcomer included, as soon as the bound
-would be passed (vllm-marconi-offload's tracker). All operations are O(1) amortised;
-28 bytes an entry and 4 bytes a hash cell, two to four cells an entry.
+Entries of a `KeyTable` in two recency lists: keys seen once, and keys seen more often.
+Two ways of staying within the bound: `count_recent` drops the least recently counted
+key (vLLM's tracker), `count_hot` drops every key seen once, the newcomer included, as
+soon as the bound would be passed (vllm-marconi-offload's tracker). All operations are
+O(1) amortised; 28 bytes an entry and 4 bytes a hash cell, two to four cells an entry.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from hotset.policies.arrays import Int32Array, Int64Array
 from hotset.policies.jit import kernel
+from hotset.policies.key_table import (
+    NO_ENTRY,
+    KeyTable,
+    make_key_table,
+    table_clear,
+    table_erase,
+    table_find,
+    table_put,
+)
 from hotset.policies.linked import NEWER, clear_links, link_newest, make_links, unlink
 
-_FREE = -1
 _SIZE, _BOUND, _FREE_HEAD, _FRESH = 0, 1, 2, 3
 
 
 class CountTable(NamedTuple):
     """Arrays of one table of N entries."""
 
-    cell: Int32Array  # int32[M], M a power of two >= 2 N: entry or -1
-    key: Int64Array  # int64[N]
+    keys: KeyTable
     seen: Int64Array  # int64[N], at least 1 where in use
     links: Int32Array  # int32[N + 2, 2]: list 0 seen once, list 1 more often
     free: Int32Array  # int32[N]: stack of given-back entries
@@ -35,16 +41,11 @@ class CountTable(NamedTuple):
 
 def make_counts(bound: int) -> CountTable:
     """Return an empty table that never holds more than ``bound`` keys."""
-    entries = bound
-    cells = 4
-    while cells < 2 * entries:
-        cells *= 2
     return CountTable(
-        cell=np.full(cells, _FREE, np.int32),
-        key=np.zeros(entries, np.int64),
-        seen=np.zeros(entries, np.int64),
-        links=make_links(entries, 2),
-        free=np.zeros(entries, np.int32),
+        keys=make_key_table(bound),
+        seen=np.zeros(bound, np.int64),
+        links=make_links(bound, 2),
+        free=np.zeros(bound, np.int32),
         numbers=np.array([0, bound, 0, 0], np.int64),
     )
 
@@ -52,59 +53,30 @@ def make_counts(bound: int) -> CountTable:
 @kernel
 def counts_clear(table: CountTable) -> None:
     """Forget every key."""
-    table.cell[:] = _FREE
-    clear_links(table.links, table.key.shape[0])
+    table_clear(table.keys)
+    clear_links(table.links, table.seen.shape[0])
     table.numbers[_SIZE] = 0
     table.numbers[_FREE_HEAD] = 0
     table.numbers[_FRESH] = 0
 
 
 @kernel
-def _hash(key: int, mask: int) -> int:
-    # 31 bits times a 32-bit odd constant stays within int64, not within a key's int32.
-    wide: Any = np.int64(key)
-    return ((((wide ^ (wide >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20) & mask
-
-
-@kernel
-def _find_cell(table: CountTable, key: int) -> int:
-    """Return the cell that holds a key, or the free cell where it would go."""
-    mask = table.cell.shape[0] - 1
-    at = _hash(key, mask)
-    while table.cell[at] != _FREE and table.key[table.cell[at]] != key:
-        at = (at + 1) & mask
-    return at
-
-
-@kernel
 def count_of(table: CountTable, key: int) -> int:
     """Return the count of a key, 0 where it is not in the table."""
-    entry = table.cell[_find_cell(table, key)]
-    if entry == _FREE:
+    entry = table_find(table.keys, key)
+    if entry == NO_ENTRY:
         return 0
     return table.seen[entry]
 
 
 @kernel
 def _drop(table: CountTable, entry: int) -> None:
-    """Remove an entry, closing the gap in its probe run."""
-    mask = table.cell.shape[0] - 1
-    hole = _find_cell(table, table.key[entry])
+    """Remove an entry."""
+    table_erase(table.keys, entry)
     unlink(table.links, entry)
     table.free[table.numbers[_FREE_HEAD]] = entry
     table.numbers[_FREE_HEAD] += 1
     table.numbers[_SIZE] -= 1
-    at = hole
-    while True:
-        at = (at + 1) & mask
-        other = table.cell[at]
-        if other == _FREE:
-            break
-        home = _hash(table.key[other], mask)
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            table.cell[hole] = other
-            hole = at
-    table.cell[hole] = _FREE
 
 
 @kernel
@@ -115,22 +87,21 @@ def _add(table: CountTable, key: int, which: int) -> None:
     else:
         entry = table.numbers[_FRESH]
         table.numbers[_FRESH] += 1
-    table.cell[_find_cell(table, key)] = entry
-    table.key[entry] = key
+    table_put(table.keys, key, entry)
     table.seen[entry] = 1
-    link_newest(table.links, table.key.shape[0] + which, entry)
+    link_newest(table.links, table.seen.shape[0] + which, entry)
     table.numbers[_SIZE] += 1
 
 
 @kernel
 def count_known(table: CountTable, key: int) -> bool:
     """Count a key if it is in the table, and make it the most recent."""
-    entry = table.cell[_find_cell(table, key)]
-    if entry == _FREE:
+    entry = table_find(table.keys, key)
+    if entry == NO_ENTRY:
         return False
     table.seen[entry] += 1
     unlink(table.links, entry)
-    link_newest(table.links, table.key.shape[0] + 1, entry)
+    link_newest(table.links, table.seen.shape[0] + 1, entry)
     return True
 
 
@@ -174,7 +145,7 @@ def count_hot(table: CountTable, key: int) -> int:
     if count_known(table, key):
         return count_of(table, key)
     bound = table.numbers[_BOUND]
-    once = table.key.shape[0]
+    once = table.seen.shape[0]
     if table.numbers[_SIZE] + 1 > bound:
         # The new key would be the first to go: it was seen once, like the rest.
         while table.links[once, NEWER] != once:
@@ -186,5 +157,5 @@ def count_hot(table: CountTable, key: int) -> int:
 
 @kernel
 def _drop_oldest(table: CountTable) -> None:
-    sentinel = table.key.shape[0] + 1
+    sentinel = table.seen.shape[0] + 1
     _drop(table, int(table.links[sentinel, NEWER]))
