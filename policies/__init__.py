@@ -4,9 +4,11 @@ A new policy is one file and one line here.
 """
 
 from hotset.policies import (
+    adaptive,
     admission,
     belady,
     fifo,
+    guard,
     lru,
     marconi,
     relevance,
@@ -19,6 +21,8 @@ from hotset.policies.registry import ADMISSIONS, POLICIES
 for _spec in (
     lru.SPEC,
     fifo.SPEC,
+    guard.SPEC,
+    adaptive.SPEC,
     marconi.SPEC,
     relevance.SPEC,
     belady.SPEC,

@@ -42,13 +42,22 @@ def unlink(links: Int32Array, slot: int) -> None:
 
 
 @kernel
+def link_before(links: Int32Array, place: int, item: int) -> None:
+    """Put an item that is in no list just older than a place of a list.
+
+    Before its sentinel is at the newest end.
+    """
+    older = links[place, OLDER]
+    links[older, NEWER] = item
+    links[item, OLDER] = older
+    links[item, NEWER] = place
+    links[place, OLDER] = item
+
+
+@kernel
 def link_newest(links: Int32Array, sentinel: int, slot: int) -> None:
     """Put a slot that is in no list at the newest end."""
-    older = links[sentinel, OLDER]
-    links[older, NEWER] = slot
-    links[slot, OLDER] = older
-    links[slot, NEWER] = sentinel
-    links[sentinel, OLDER] = slot
+    link_before(links, sentinel, slot)
 
 
 @kernel

@@ -1,6 +1,6 @@
 """What policies are told of a request: the fields of a float64 vector.
 
-One vector lives as long as its request. The last field is the policy's own.
+One vector lives as long as its request. The last fields are the policy's own.
 """
 
 from __future__ import annotations
@@ -13,4 +13,5 @@ NUM_BLOCKS = 2  # cacheable blocks of the prompt
 SOURCE_TYPE = 3  # index into SOURCE_TYPES, -1 where unknown
 PRIORITY = 4  # the client's priority, 1 where unknown
 SCRATCH = 5  # the policy's own, 0 at the start of a request
-REQUEST_FIELDS = 6
+CUT = 6  # the policy's own: 1 once it has refused a block; the rest is stranded behind
+REQUEST_FIELDS = 7

@@ -22,8 +22,8 @@ now : float
     The policy's clock in its own unit: requests, keys or seconds. For a policy that
     counts keys, the i-th of a batch of n keys is used at ``now + i + 1``.
 request : float64[REQUEST_FIELDS]
-    What is known of the request, see `hotset.policies.request`; the last field
-    belongs to the policy while the request lives.
+    What is known of the request, see `hotset.policies.request`; the last fields
+    belong to the policy while the request lives.
 """
 
 from __future__ import annotations

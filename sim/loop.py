@@ -17,7 +17,7 @@ from hotset.policies.admission import (
 )
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import kernel
-from hotset.policies.request import HIT_BLOCKS, REQUEST_FIELDS, SCRATCH
+from hotset.policies.request import CUT, HIT_BLOCKS, REQUEST_FIELDS, SCRATCH
 from hotset.policies.slots import EVICTED, STORED, Slots, block, store, unblock
 from hotset.policies.verbs import NO_LINKS, on_finish, on_hit, on_ready, on_request
 
@@ -113,6 +113,7 @@ def start_request(stream: Stream, scratch: Scratch, r: int, hit_blocks: int) -> 
         scratch.request[field] = stream.features[r, field]
     scratch.request[HIT_BLOCKS] = hit_blocks
     scratch.request[SCRATCH] = 0.0
+    scratch.request[CUT] = 0.0
 
 
 @kernel
