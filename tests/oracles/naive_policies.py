@@ -324,8 +324,10 @@ LRU_ORDERS = {
 }
 
 
-def naive_policy(text, requests, lru_order="tail-first"):
+def naive_policy(text, requests, lru_order="tail-first", capacity=0):
     """The twin of ``NAME:key=value,...``; ``requests`` are the keys of the future."""
+    from oracles.naive_adaptive import NaiveAdaptive, NaiveGuard
+
     name, _, rest = text.partition(":")
     options = plain_options(rest)
     if name == "lru":
@@ -333,6 +335,9 @@ def naive_policy(text, requests, lru_order="tail-first"):
         return LRU_ORDERS[lru_order if order == "auto" else order]()
     if name == "belady":
         return NaiveBelady(requests, **options)
+    sized = {"guard": NaiveGuard, "adaptive": NaiveAdaptive}
+    if name in sized:
+        return sized[name](capacity, **options)
     made = {
         "fifo": NaiveFifo,
         "marconi": NaiveMarconi,

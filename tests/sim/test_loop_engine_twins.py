@@ -113,8 +113,9 @@ def make_pair(policy_text, admission_text, setup):
         retries=2 + getattr(rule, "min_count", 0),
     )
     capacity = setup["capacity_blocks"] * BLOCK_TOKENS // workload.chunk_tokens
+    keys = [request.keys for request in requests]
     twin = NaiveEngine(
-        naive_policy(policy_text, [request.keys for request in requests], order),
+        naive_policy(policy_text, keys, order, capacity),
         rule,
         max(distinct, 1) if policy_text == "unbounded" else capacity,
         BLOCK_TOKENS,

@@ -43,6 +43,12 @@ POLICY_TEXTS = [
     "relevance:w_recency=1e-14,half_life=8",
     "relevance:w_recency=1e-15,half_life=20,order=given",
     "relevance:w_recency=4e-16,half_life=40,floor_rule=clamp,floor_user=0",
+    "guard:distance=2,growth=1",
+    "guard:distance=1,growth=3,memory=1",
+    "guard:distance=0",
+    "adaptive",
+    "adaptive:evidence=0,min_gain=0,half_life=50",
+    "adaptive:evidence=0,min_gain=0,memory=1",
     "belady",
     "belady:bypass=false",
     "unbounded",
@@ -79,8 +85,9 @@ def requests_of(workload):
 def make_pair(workload, capacity, policy_text, admission_text="always"):
     replay = make_replay(workload, policy_text, capacity, admission_text)
     requests = requests_of(workload)
+    keys = [request.keys for request in requests]
     twin = NaiveCache(
-        naive_policy(policy_text, [request.keys for request in requests]),
+        naive_policy(policy_text, keys, capacity=capacity),
         naive_admission(admission_text),
         max(capacity, workload.blocks.num_distinct)
         if policy_text == "unbounded"
