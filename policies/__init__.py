@@ -21,12 +21,12 @@ from hotset.policies.registry import ADMISSIONS, POLICIES
 for _spec in (
     lru.SPEC,
     fifo.SPEC,
-    guard.SPEC,
-    adaptive.SPEC,
     marconi.SPEC,
     relevance.SPEC,
     belady.SPEC,
     unbounded.SPEC,
+    guard.SPEC,
+    adaptive.SPEC,
 ):
     POLICIES.add(_spec)
 for _rule in (admission.ALWAYS, admission.THRESHOLD):

@@ -43,7 +43,7 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME[:key=value,...]",
         help="Eviction policy, may be given several times: lru, fifo, marconi, "
-        "relevance, belady or unbounded.",
+        "relevance, guard, adaptive, belady or unbounded.",
     ),
 ]
 CapacityOption = Annotated[

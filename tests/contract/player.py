@@ -5,6 +5,7 @@ import math
 from contract.serving import make_driver
 from hypothesis import strategies as st
 
+from hotset.policies import POLICIES
 from hotset.policies.driver import Request, Status
 
 _INDEX = st.integers(0, 40)
@@ -37,6 +38,8 @@ class Player:
 
     def __init__(self, text, capacity, paths):
         self.driver = make_driver(text, capacity)
+        spec, params = POLICIES.parse(text)
+        self.refuses = spec.refuses(params)
         self.capacity = capacity
         self.paths = [path for path in paths if path] or [[0]]
         self.resident = []
@@ -130,12 +133,18 @@ class Player:
     # Parts of operations
 
     def offer(self, request, keys, first):
-        """Under `always` an offer is stored whole, or refused where it cannot fit."""
+        """Under `always` an offer is stored whole, or refused where it cannot fit.
+
+        A policy that refuses blocks stores the beginning of what is missing.
+        """
         missing = [key for key in keys if key not in self.resident]
         allowed = self.evictable(keys)
         need = len(missing) - (self.capacity - len(self.resident))
         depths = list(range(first, first + len(keys)))
         stored = self.driver.offer(request, keys, depths)
+        if self.refuses and stored is not None:
+            missing = missing[: len(stored.keys)]
+            need = len(missing) - (self.capacity - len(self.resident))
         if need > len(allowed):
             assert stored is None, (keys, need, allowed)
             return None
@@ -159,8 +168,9 @@ class Player:
         too_many = len(self.evictable([])) + 1
         assert self.driver.evict(too_many) is None
         assert self.driver.evict(1, list(self.resident)) is None
-        strangers = list(range(10**6, 10**6 + self.capacity + 1))
-        assert self.driver.offer(Request(), strangers) is None
+        if not self.refuses:
+            strangers = list(range(10**6, 10**6 + self.capacity + 1))
+            assert self.driver.offer(Request(), strangers) is None
         self.check()
 
     # What must be true

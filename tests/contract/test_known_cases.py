@@ -2,13 +2,13 @@
 
 import pytest
 from contract.replaying import make_replay, run
-from contract.serving import make_driver, online_names, serve
+from contract.serving import make_driver, online_names, serve, storing_texts
 from strategies import Forest
 
 from hotset.sim.workload import Workload
 
 
-@pytest.mark.parametrize("name", online_names())
+@pytest.mark.parametrize("name", storing_texts())
 def test_t29_the_tail_of_a_chain_goes_first(name):
     driver = make_driver(name, 3)
     assert serve(driver, [1, 2, 3]) == (0, [])
@@ -17,7 +17,7 @@ def test_t29_the_tail_of_a_chain_goes_first(name):
     assert (hits, evicted) == (2, [4])
 
 
-@pytest.mark.parametrize("name", online_names())
+@pytest.mark.parametrize("name", storing_texts())
 def test_t29_in_a_replay(name):
     # [0 1 2], [3] puts 2 out, [0 1 4] hits 0 and 1.
     replay = make_replay(Workload(Forest([[0, 1, 2], [3], [0, 1, 4]]).trace()), name, 3)
@@ -34,7 +34,7 @@ def test_t30_a_block_behind_a_gap_is_no_hit(name):
     assert serve(driver, [1, 2, 3])[0] == 1
 
 
-@pytest.mark.parametrize("name", online_names())
+@pytest.mark.parametrize("name", storing_texts())
 def test_t36_five_wanted_and_four_there(name):
     driver = make_driver(name, 8)
     serve(driver, range(8))

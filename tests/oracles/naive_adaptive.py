@@ -102,7 +102,7 @@ class NaiveClassified(NaivePolicy):
         raise NotImplementedError
 
     def ranking(self, candidates, now):
-        """Candidates, least worthy first: of each class only the oldest is looked at."""
+        """Candidates, least worthy first; of a class only the oldest is compared."""
         candidates = set(candidates)
         rest = [[key for key in keys if key in candidates] for keys in self.lists]
         ranked = []

@@ -32,6 +32,8 @@ POLICY_TEXTS = [
     "marconi:reuse=log,depth_weight=0",
     "relevance:half_life=6",
     "relevance:half_life=2,order=given,floor_rule=clamp",
+    "guard:distance=3",
+    "adaptive:evidence=0,min_gain=0,half_life=50",
     "belady",
     "belady:bypass=false",
     "unbounded",
