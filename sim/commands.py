@@ -10,18 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from hotset.traces.commands import (
-    FormatOption,
-    JsonOption,
-    MaxRejectShareOption,
-    OnBadRowChoice,
-    OnBadRowOption,
-    RejectsOption,
-    TraceArgument,
-    default_rejects,
-    load,
-    write_json,
-)
+from hotset.traces.commands import JsonOption, write_json
+from hotset.traces.trace_input import TraceInput, takes_trace
 
 if TYPE_CHECKING:
     from hotset.sim.study import StudyResult
@@ -115,8 +105,9 @@ ModelOption = Annotated[
 ]
 
 
+@takes_trace
 def replay(
-    trace: TraceArgument,
+    source: TraceInput,
     policy: PolicyOption,
     capacity: CapacityOption,
     admission: AdmissionOption = "always",
@@ -138,10 +129,6 @@ def replay(
         Path | None,
         typer.Option("--plot", help="Draw hit ratio against capacity: .png or .svg."),
     ] = None,
-    format: FormatOption = None,
-    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
-    rejects: RejectsOption = None,
-    max_reject_share: MaxRejectShareOption = 0.1,
 ) -> None:
     """Replay a trace under policies and capacities, and show their hit ratios."""
     from hotset.policies.errors import PolicyError
@@ -150,7 +137,6 @@ def replay(
     from hotset.sim.kv_size import kv_bytes_per_token as of_model
     from hotset.sim.report import write_per_request
     from hotset.sim.study import make_study, run_study
-    from hotset.traces.outputs import check_outputs
 
     if model is not None and kv_bytes_per_token is not None:
         raise PolicyError("--model and --kv-bytes-per-token: only one can be given")
@@ -170,16 +156,7 @@ def replay(
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise PolicyError(f"--plot {plot}: allowed endings are .png and .svg")
     outputs = {"--json": json, "--per-request": per_request, "--plot": plot}
-    wanted = {name: path for name, path in outputs.items() if path is not None}
-    if on_bad_row is OnBadRowChoice.SKIP:
-        first = next(iter(wanted.values()), None)
-        rejects = rejects or default_rejects(trace, first)
-        wanted["--rejects"] = rejects
-    inputs: dict[str, str | Path] = {"TRACE": trace}
-    if model is not None:
-        inputs["--model"] = model
-    check_outputs(wanted, inputs)
-    loaded = load(trace, format, on_bad_row, rejects, max_reject_share)
+    loaded = source.load(outputs, {"--model": model})
     with _progress() as report:
         result = run_study(loaded, study, report)
     # Files before the table: standard output may be gone by now.

@@ -124,6 +124,7 @@ class StudyResult:
                 "distinct_blocks": self.workload.chunks.num_distinct,
                 "block_tokens": self.trace.block_tokens,
                 "rejected": provenance.rows_rejected,
+                "options": dict(provenance.options),
                 "steps": list(provenance.steps),
                 "ceiling": {
                     "token_hit_ratio": self.ceiling.token_hit_ratio,

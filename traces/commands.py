@@ -1,18 +1,15 @@
 """The `trace` commands: look at, check, convert and generate traces."""
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from hotset.traces.errors import ArgumentError, TraceError, one_line, shorten
-
-if TYPE_CHECKING:
-    from hotset.traces.model import Trace
+from hotset.traces.errors import TraceError, one_line, shorten
+from hotset.traces.trace_input import TraceInput, options_named, takes_trace
 
 app = typer.Typer(
     name="trace",
@@ -20,13 +17,6 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
 )
-
-
-class OnBadRowChoice(StrEnum):
-    """What to do with wrong rows."""
-
-    STRICT = "strict"
-    SKIP = "skip"
 
 
 class TailChoice(StrEnum):
@@ -37,125 +27,9 @@ class TailChoice(StrEnum):
     COUNT = "count"
 
 
-TraceArgument = Annotated[
-    str,
-    typer.Argument(
-        metavar="TRACE",
-        help="Trace file (plain, .gz, .zst), '-' for standard input, or 'sample'.",
-    ),
-]
-FormatOption = Annotated[
-    str | None,
-    typer.Option("--format", help="Format of the trace; told by content if absent."),
-]
-OnBadRowOption = Annotated[
-    OnBadRowChoice,
-    typer.Option("--on-bad-row", help="Stop at wrong rows, or leave them out."),
-]
-RejectsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--rejects",
-        help="Where 'skip' writes wrong rows; OUTPUT.rejects.jsonl if absent, "
-        "in the current folder where there is no output file.",
-    ),
-]
-MaxRejectShareOption = Annotated[
-    float,
-    typer.Option("--max-reject-share", help="Largest share that 'skip' may leave out."),
-]
 JsonOption = Annotated[
     Path | None, typer.Option("--json", help="Write the result as JSON.")
 ]
-
-
-def load(
-    trace: str,
-    format: str | None,
-    on_bad_row: OnBadRowChoice,
-    rejects: Path | None,
-    max_reject_share: float,
-    output: Path | None = None,
-    output_option: str = "--json",
-) -> "Trace":
-    """Read the trace that a command names; says where rejected rows went.
-
-    Parameters
-    ----------
-    trace : str
-        TRACE as given.
-    format, on_bad_row, rejects, max_reject_share
-        The shared options as given.
-    output : Path or None
-        The command's output file, beside which rejected rows go by default.
-    output_option : str
-        The option that names it.
-
-    Returns
-    -------
-    Trace
-        The trace.
-
-    Raises
-    ------
-    TraceError
-        If it cannot be read, or the output not be written.
-    """
-    from hotset.traces.outputs import check_outputs
-    from hotset.traces.registry import read_trace
-
-    if on_bad_row is OnBadRowChoice.STRICT and rejects is not None:
-        raise TraceError("--rejects: allowed only with --on-bad-row skip")
-    if on_bad_row is OnBadRowChoice.SKIP and rejects is None:
-        rejects = default_rejects(trace, output)
-    wanted = {output_option: output, "--rejects": rejects}
-    check_outputs(
-        {name: path for name, path in wanted.items() if path is not None},
-        {"TRACE": trace},
-    )
-    with _options_named(_as_option):
-        loaded = read_trace(trace, format, on_bad_row.value, rejects, max_reject_share)
-    if on_bad_row is OnBadRowChoice.SKIP:
-        rejected = loaded.provenance.rows_rejected
-        where = one_line(rejects)
-        typer.echo(f"rows rejected: {rejected}, written to {where}", err=True)
-    return loaded
-
-
-def _as_option(argument: str) -> str:
-    """Option that an argument of the package's functions comes from."""
-    return f"--{argument.replace('_', '-')}"
-
-
-@contextmanager
-def _options_named(option_of: Callable[[str], str]) -> Iterator[None]:
-    """Let messages about a wrong argument name the option that the user typed."""
-    try:
-        yield
-    except ArgumentError as error:
-        option = option_of(error.name)
-        raise ArgumentError(option, error.got, error.allowed) from None
-
-
-def default_rejects(trace: str, output: Path | None) -> Path:
-    """Where rejected rows go if the user does not say.
-
-    Parameters
-    ----------
-    trace : str
-        TRACE as given.
-    output : Path or None
-        The command's output file.
-
-    Returns
-    -------
-    Path
-        Beside the output; in the current folder without one.
-    """
-    if output is not None:
-        return Path(f"{output}.rejects.jsonl")
-    name = "stdin" if trace == "-" else Path(trace).name
-    return Path(f"{name}.rejects.jsonl")
 
 
 def write_json(result: dict[str, Any], path: Path) -> None:
@@ -180,23 +54,20 @@ def write_json(result: dict[str, Any], path: Path) -> None:
 
 
 @app.command()
+@takes_trace
 def info(
-    trace: TraceArgument,
+    source: TraceInput,
     json_file: JsonOption = None,
     tail: Annotated[
         TailChoice, typer.Option("--tail", help="Tail rules to show.")
     ] = TailChoice.BOTH,
-    format: FormatOption = None,
-    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
-    rejects: RejectsOption = None,
-    max_reject_share: MaxRejectShareOption = 0.1,
 ) -> None:
     """Show what a trace holds and the most that any cache could hit."""
     from hotset.traces.model import TAILS
     from hotset.traces.stats import summarise
     from hotset.traces.summary import print_summary
 
-    loaded = load(trace, format, on_bad_row, rejects, max_reject_share, json_file)
+    loaded = source.load({"--json": json_file})
     tails = tuple(rule for rule in TAILS if tail in (TailChoice.BOTH, rule))
     summary = summarise(loaded, tails)
     print_summary(summary)
@@ -206,18 +77,15 @@ def info(
 
 
 @app.command()
+@takes_trace
 def validate(
-    trace: TraceArgument,
-    format: FormatOption = None,
-    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
-    rejects: RejectsOption = None,
-    max_reject_share: MaxRejectShareOption = 0.1,
+    source: TraceInput,
 ) -> None:
     """Check every row of a trace; wrong ones are listed and the exit code is 2."""
-    loaded = load(trace, format, on_bad_row, rejects, max_reject_share)
+    loaded = source.load({})
     provenance = loaded.provenance
     typer.echo(
-        f"{one_line(trace)}: valid {provenance.format} trace, "
+        f"{one_line(source.trace)}: valid {provenance.format} trace, "
         f"{loaded.num_requests} requests, {loaded.num_accesses} block references, "
         f"{provenance.rows_rejected} rows rejected"
     )
@@ -225,24 +93,21 @@ def validate(
 
 
 @app.command()
+@takes_trace
 def convert(
-    trace: TraceArgument,
+    source: TraceInput,
     out: Annotated[
         Path,
         typer.Option(
             "--out", help="FILE.parquet, FILE.jsonl, .jsonl.gz or .jsonl.zst."
         ),
     ],
-    format: FormatOption = None,
-    on_bad_row: OnBadRowOption = OnBadRowChoice.STRICT,
-    rejects: RejectsOption = None,
-    max_reject_share: MaxRejectShareOption = 0.1,
 ) -> None:
     """Write a trace in another form, told by the output's ending."""
     from hotset.traces.write import write_trace, writer_for
 
     writer_for(out)
-    loaded = load(trace, format, on_bad_row, rejects, max_reject_share, out, "--out")
+    loaded = source.load({"--out": out})
     lost = write_trace(loaded, out)
     typer.echo(f"{one_line(out)}: {loaded.num_requests} requests written")
     _print_warnings(loaded.provenance.warnings)
@@ -283,7 +148,7 @@ def generate(
     for name in options:
         if name not in known:
             raise TraceError(f"--set: {unknown('option', name, known)}")
-    with _options_named(lambda name: f"--set {name}" if name in known else f"--{name}"):
+    with options_named(lambda name: f"--set {name}" if name in known else f"--{name}"):
         made = generate_trace(kind, requests, seed, **options)
     write_trace(made, out)
     typer.echo(f"{one_line(out)}: {made.provenance.steps[0]}")

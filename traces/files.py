@@ -6,7 +6,7 @@ import os
 import stat
 import sys
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Literal
@@ -137,6 +137,25 @@ class Source:
         for _ in self._raw:
             pass
         return self._digest.hexdigest()
+
+
+def sha256_of_names(digests: Mapping[str, str]) -> str:
+    """Digest of several files: of the lines that `sha256sum` prints for them.
+
+    Parameters
+    ----------
+    digests : mapping of str to str
+        SHA-256 of each file's raw bytes, by name.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits; the order of the names is that of their bytes.
+    """
+    total = hashlib.sha256()
+    for name in sorted(digests, key=os.fsencode):
+        total.update(f"{digests[name]}  ".encode() + os.fsencode(name) + b"\n")
+    return total.hexdigest()
 
 
 @contextmanager

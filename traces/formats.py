@@ -6,6 +6,7 @@ from typing import Literal
 
 from hotset.traces.files import Source
 from hotset.traces.model import Trace
+from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows
 
 _HEAD_LINES = 20
@@ -28,12 +29,18 @@ class FormatSpec:
         (at most 64 KiB, a byte-order mark included).
     read : callable
         Reads a source; wrong rows go to the `BadRows`.
+    options : tuple of str
+        The fields of `ReadOptions` that it takes.
+    bundles : bool
+        Whether a folder, or a tar archive of files, may be a trace.
     """
 
     name: str
     description: str
     detect: Callable[[bytes], bool]
-    read: Callable[[Source, BadRows], Trace]
+    read: Callable[[Source, BadRows, ReadOptions], Trace]
+    options: tuple[str, ...] = ()
+    bundles: bool = False
 
 
 def head_lines(head: bytes) -> list[bytes]:

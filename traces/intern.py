@@ -44,6 +44,16 @@ class Codes:
     def __len__(self) -> int:
         return len(self._codes)
 
+    def values(self) -> tuple[Hashable, ...]:
+        """All values, by code.
+
+        Returns
+        -------
+        tuple
+            The value of code i at place i.
+        """
+        return tuple(self._codes)
+
     def code(self, value: Hashable) -> int:
         """Code of a value, a new one if it was never seen.
 

@@ -29,7 +29,7 @@ class Provenance:
         The path as the user gave it, "-" for standard input.
     sha256 : str
         Digest of the file's raw (compressed, if it is) bytes; of the columns
-        for a generated trace.
+        for a generated trace; of a folder, see `Folder.sha256`.
     rows_read, rows_rejected : int
         Rows seen, rejected ones included; rows rejected.
     steps : tuple of str
@@ -38,6 +38,8 @@ class Provenance:
         What the user should know before trusting results.
     origin : Provenance or None
         The source that an exchange file was made from.
+    options : tuple of (str, value)
+        Options of the format as they were used, defaults included.
     """
 
     format: str
@@ -48,6 +50,7 @@ class Provenance:
     steps: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     origin: "Provenance | None" = None
+    options: tuple[tuple[str, Any], ...] = ()
 
 
 class Accesses(NamedTuple):

@@ -2,8 +2,9 @@
 
 import os
 import stat
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
+from hotset.traces.bundles import belongs
 from hotset.traces.errors import TraceError
 from hotset.traces.files import STDIN, check_writable, is_special
 from hotset.traces.sample import locate
@@ -23,8 +24,9 @@ def check_outputs(outputs: Named, inputs: Named) -> None:
     Raises
     ------
     TraceError
-        If an output cannot be written, or is the same file as an input or as
-        another output, whatever the paths look like.
+        If an output cannot be written, would be one of the files of a folder
+        that is an input, or is the same file as an input or as another output,
+        whatever the paths look like.
     """
     taken = {_input_identity(path): name for name, path in inputs.items()}
     for name, path in outputs.items():
@@ -36,7 +38,24 @@ def check_outputs(outputs: Named, inputs: Named) -> None:
             raise TraceError(
                 f"{name} {os.fspath(path)}: the same file as {taken[identity]}"
             )
+        for folder, its_name in _folders(inputs):
+            if belongs(path) and _is_in(path, folder):
+                raise TraceError(
+                    f"{name} {os.fspath(path)}: would be one of the files of {its_name}"
+                )
         taken[identity] = name
+
+
+def _folders(inputs: Named) -> Iterator[tuple[str, str]]:
+    """Yield inputs that are folders, with what names them."""
+    for name, path in inputs.items():
+        place = locate(path)
+        if place != STDIN and "\0" not in place and os.path.isdir(place):
+            yield os.path.realpath(place), name
+
+
+def _is_in(path: str | os.PathLike[str], folder: str) -> bool:
+    return os.path.commonpath([os.path.realpath(path), folder]) == folder
 
 
 def _input_identity(path: str | os.PathLike[str]) -> object:

@@ -15,6 +15,7 @@ from hotset.traces.errors import TraceError, show
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec
 from hotset.traces.model import Provenance, Trace
+from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows
 
 NAME = "parquet"
@@ -93,7 +94,7 @@ def _describe(trace: Trace) -> dict[str, Any]:
     }
 
 
-def read(source: Source, bad_rows: BadRows) -> Trace:
+def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
     """Read a trace in the exchange form.
 
     Parameters
@@ -102,6 +103,8 @@ def read(source: Source, bad_rows: BadRows) -> Trace:
         The open file.
     bad_rows : BadRows
         Not used: a file of this form is right or wrong as a whole.
+    options : ReadOptions
+        Not used.
 
     Returns
     -------
@@ -170,6 +173,7 @@ def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
             path=source.path,
             sha256=source.sha256(),
             origin=origin,
+            options=(),
         ),
         id_scope=described["id_scope"],
         chained=described["chained"],
@@ -184,6 +188,8 @@ def _provenance(described: dict[str, Any]) -> Provenance:
     fields = dict(described)
     for name in ("steps", "warnings"):
         fields[name] = tuple(fields[name])
+    options = fields.get("options", ())
+    fields["options"] = tuple((name, value) for name, value in options)
     return Provenance(**fields)
 
 

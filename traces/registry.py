@@ -4,11 +4,13 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator
 
-from hotset.traces import mooncake, parquet
+from hotset.traces import kv_cache_tester, mooncake, parquet
+from hotset.traces.bundles import head_of_first, is_bundle, open_input
 from hotset.traces.errors import ArgumentError, TraceError, shorten
-from hotset.traces.files import atomic_write, open_source
+from hotset.traces.files import Source, atomic_write
 from hotset.traces.formats import FormatSpec, OnBadRow
 from hotset.traces.model import Trace
+from hotset.traces.options import ReadOptions
 from hotset.traces.outputs import check_outputs
 from hotset.traces.rows import BadRows, TooManyRejects
 from hotset.traces.sample import locate
@@ -106,8 +108,12 @@ FORMATS = FormatRegistry(
     (
         parquet.SPEC,
         mooncake.SPEC,
+        kv_cache_tester.SPEC,
     )
 )
+
+
+NO_OPTIONS = ReadOptions()
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
@@ -140,14 +146,16 @@ def read_trace(
     on_bad_row: OnBadRow = "strict",
     rejects: str | os.PathLike[str] | None = None,
     max_reject_share: float = 0.1,
+    options: ReadOptions = NO_OPTIONS,
 ) -> Trace:
-    """Read a trace file.
+    """Read a trace.
 
     Parameters
     ----------
     path : str or path-like
         A file, plain or compressed with gzip or zstd, "-" for standard input,
-        or "sample" for the bundled trace where no such file exists.
+        or "sample" for the bundled trace where no such file exists; for some
+        formats a folder, or a tar archive, of such files.
     format : str or None
         Name of the format; None tells it from the content.
     on_bad_row : {"strict", "skip"}
@@ -157,6 +165,8 @@ def read_trace(
         even if there are none. None does not write them.
     max_reject_share : float
         Largest share of rows that "skip" may leave out, in [0, 1].
+    options : ReadOptions
+        Options of the format.
 
     Returns
     -------
@@ -179,15 +189,32 @@ def read_trace(
     skip = on_bad_row == "skip"
     if skip and rejects is not None:
         check_outputs({"rejects": rejects}, {"the trace": name})
-    with open_source(locate(name)) as source:
+    with open_input(locate(name)) as source:
         source.path = name
         if spec is None:
-            spec = FORMATS.detect(name, source.head)
+            spec = FORMATS.detect(name, head_of_first(source))
+        _check_use(spec, source, options)
         if not skip or rejects is None:
-            return spec.read(source, BadRows(name, skip, None, max_reject_share))
+            bad_rows = BadRows(name, skip, None, max_reject_share)
+            return spec.read(source, bad_rows, options)
         with atomic_write(rejects) as sink:
             try:
-                return spec.read(source, BadRows(name, skip, sink, max_reject_share))
+                bad_rows = BadRows(name, skip, sink, max_reject_share)
+                return spec.read(source, bad_rows, options)
             except TooManyRejects as error:
                 failure = error  # raised below, so that the reject file is kept
         raise failure
+
+
+def _check_use(spec: FormatSpec, source: Source, options: ReadOptions) -> None:
+    """Check that a format can be read so."""
+    if is_bundle(source) and not spec.bundles:
+        raise TraceError(
+            f"{source.path}: a folder or an archive, allowed for the format "
+            f"{spec.name}: one file"
+        )
+    for name, value in options.given():
+        if name not in spec.options:
+            takers = ", ".join(each.name for each in FORMATS if name in each.options)
+            allowed = f"only where the format is {takers}, it is {spec.name}"
+            raise ArgumentError(name, value, allowed)

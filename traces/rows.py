@@ -26,6 +26,11 @@ class BadRows:
         Where skipped rows go, one JSON object a line.
     max_share : float
         Largest share of rows that may be rejected, in [0, 1].
+
+    Attributes
+    ----------
+    count, rows_read : int
+        Rows rejected; rows seen, once `finish` was called.
     """
 
     def __init__(
@@ -37,12 +42,21 @@ class BadRows:
     ) -> None:
         self.path = path
         self.count = 0
+        self.rows_read = 0
         self._skip = skip
         self._rejects = rejects
         self._max_share = max_share
         self._errors: list[RowError] = []
 
-    def add(self, line: int, raw: bytes, field: str, got: str, allowed: str) -> None:
+    def add(
+        self,
+        line: int,
+        raw: bytes,
+        field: str,
+        got: str,
+        allowed: str,
+        file: str | None = None,
+    ) -> None:
         """Reject a row.
 
         Parameters
@@ -50,9 +64,11 @@ class BadRows:
         line : int
             1-based line number.
         raw : bytes
-            The line.
+            The line, or what of it is the row.
         field, got, allowed : str
             What is wrong; see `RowError`.
+        file : str or None
+            The file, where a trace has several; None means the trace's path.
 
         Raises
         ------
@@ -61,11 +77,13 @@ class BadRows:
         """
         self.count += 1
         if len(self._errors) < MAX_ROW_ERRORS:
-            self._errors.append(RowError(self.path, line, field, got, allowed))
+            where = self.path if file is None else file
+            self._errors.append(RowError(where, line, field, got, allowed))
         if not self._skip and self.count == MAX_ROW_ERRORS:
             raise RowErrors(self._errors, stopped=True)
         if self._rejects is not None:
-            row = {
+            row: dict[str, object] = {} if file is None else {"file": file}
+            row |= {
                 "line": line,
                 "field": field,
                 "got": got,
@@ -91,6 +109,7 @@ class BadRows:
         TraceError
             If there were no rows.
         """
+        self.rows_read = rows_read
         if rows_read == 0:
             raise TraceError(f"{self.path}: no rows, only blank lines")
         if self.count and not self._skip:

@@ -167,6 +167,7 @@ def summarise(trace: Trace, tails: tuple[Tail, ...] = TAILS) -> dict[str, Any]:
         "trace": {
             "path": provenance.path,
             "format": provenance.format,
+            "options": dict(provenance.options),
             "sha256": provenance.sha256,
             "origin": None
             if origin is None

@@ -89,6 +89,8 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     if about["origin"]:
         origin = about["origin"]
         facts.append(("made from", f"{origin['path']} ({origin['format']})"))
+    for name, value in about["options"].items():
+        facts.append(("read with", f"{name} {value}"))
     facts += [("step", step) for step in summary["steps"]]
     facts += [
         ("requests", f"{about['requests']:,} ({about['rejected']:,} rows rejected)"),

@@ -75,6 +75,36 @@ def test_ceilings(trace, arguments, tokens, blocks, public_traces, tmp_path):
     assert found["block_hit_ratio"] == ceiling["block_hit_ratio"]
 
 
+def test_conversations_of_agents(public_traces, tmp_path):
+    """A folder, with the published start rule spelled out."""
+    result = replay(
+        tmp_path,
+        public_traces / "agentic",
+        "--policy=unbounded",
+        "--policy=lru",
+        "--capacity=5%",
+        "--starts=exp:30s",
+        "--trace-seed=0",
+    )
+    trace = result["trace"]
+    assert (trace["requests"], trace["accesses"]) == (8523, 14055150)
+    assert trace["distinct_blocks"] == 597142
+    assert trace["options"] == {"starts": "exp:30s", "trace_seed": 0}
+    assert round(trace["ceiling"]["block_hit_ratio"], 6) == 0.957514
+    assert round(trace["ceiling"]["token_hit_ratio"], 6) == 0.957228
+    found = {run_["policy"]: run_ for run_ in result["runs"]}
+    assert found["lru"]["capacity_blocks"] == 597142 // 20
+    assert found["unbounded"]["hit_blocks"] == 13458008
+    assert found["unbounded"]["token_hit_ratio"] == trace["ceiling"]["token_hit_ratio"]
+
+
+def test_options_of_another_format_are_refused():
+    output = run(
+        "replay", "sample", "--policy=lru", "--capacity=9", "--starts=zero", code=2
+    )
+    assert "--starts: got 'zero', allowed: only where the format is" in output
+
+
 def test_shape_of_a_real_trace(public_traces, tmp_path):
     file = public_traces / "mooncake_conversation.jsonl.gz"
     common = ["--policy=unbounded", "--capacity=1"]

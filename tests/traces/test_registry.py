@@ -14,10 +14,10 @@ GOOD = {"timestamp": 0, "input_length": 100, "output_length": 1, "hash_ids": [7]
 def test_names():
     assert FORMATS.get("mooncake") is mooncake.SPEC
     with pytest.raises(
-        TraceError, match="allowed: parquet, mooncake; did you mean moo"
+        TraceError, match=r"allowed: parquet, mooncake, .*; did you mean moo"
     ):
         FORMATS.get("Moncake")
-    with pytest.raises(TraceError, match=r"allowed: parquet, mooncake$"):
+    with pytest.raises(TraceError, match=r"allowed: [a-z, -]+$"):
         FORMATS.get("xyz")
     with pytest.raises(ValueError, match="registered twice"):
         FormatRegistry((mooncake.SPEC, mooncake.SPEC))

@@ -1,0 +1,312 @@
+"""JSON objects with the values of requests, checked."""
+
+import json
+from array import array
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import orjson
+
+from hotset.traces.as_written import as_written
+from hotset.traces.errors import shorten, show
+from hotset.traces.intern import Codes
+
+MAX_TOKENS = 2**31 - 1
+
+_MAX_NUMBER = 2.0**63
+_MAX_INT64 = 2**63 - 1
+_SESSION_LIMIT = 256
+
+
+class Wrong(Exception):
+    """Something wrong: field, what was found, what is allowed.
+
+    Parameters
+    ----------
+    field, got, allowed : str
+        See `RowError`.
+    """
+
+    def __init__(self, field: str, got: str, allowed: str) -> None:
+        super().__init__(field, got, allowed)
+        self.field, self.got, self.allowed = field, got, allowed
+
+    def found(self, raw: bytes) -> str:
+        """Tell what was found, for the message about a row.
+
+        Parameters
+        ----------
+        raw : bytes
+            The row.
+
+        Returns
+        -------
+        str
+            Short and printable.
+        """
+        return self.got
+
+
+class WrongValue(Wrong):
+    """A wrong value of a field, or of an item of the list in that field.
+
+    Parameters
+    ----------
+    field : str
+        Key of the value in its row.
+    value : object
+        The value, as parsed.
+    allowed : str
+        What is allowed there.
+    at : int or None
+        Position in the list that is the field's value; None means all of it.
+    """
+
+    def __init__(
+        self, field: str, value: Any, allowed: str, at: int | None = None
+    ) -> None:
+        name = field if at is None else f"{field}[{at}]"
+        super().__init__(name, show(value), allowed)
+        self._place = field, at
+
+    def found(self, raw: bytes) -> str:
+        """Return the value as it stands in the file."""
+        text = as_written(raw, *self._place)
+        return self.got if text is None else shorten(text)
+
+
+def number(row: Mapping[str, Any], field: str, allowed: str) -> float:
+    """Finite number of a row, 0 or more and below 2**63.
+
+    Parameters
+    ----------
+    row : mapping
+        The row.
+    field : str
+        Key of the value.
+    allowed : str
+        What is allowed, for the message.
+
+    Returns
+    -------
+    float
+        The number.
+
+    Raises
+    ------
+    Wrong
+        If it is missing or something else; a bool is no number.
+    """
+    if field not in row:
+        raise Wrong(field, "nothing", allowed)
+    value = row[field]
+    if type(value) not in (int, float) or not 0 <= value < _MAX_NUMBER:
+        raise WrongValue(field, value, allowed)
+    return float(value)
+
+
+def count(row: Mapping[str, Any], field: str, least: int) -> int:
+    """Whole number of tokens of a row; 655.0 counts as 655.
+
+    Parameters
+    ----------
+    row : mapping
+        The row.
+    field : str
+        Key of the value.
+    least : int
+        Smallest allowed value.
+
+    Returns
+    -------
+    int
+        At most 2**31 - 1.
+
+    Raises
+    ------
+    Wrong
+        If it is missing or something else.
+    """
+    value = row.get(field)
+    if type(value) is int and least <= value <= MAX_TOKENS:
+        return value
+    allowed = f"a whole number of tokens, {least}..{MAX_TOKENS}"
+    value = number(row, field, allowed)
+    if not value.is_integer() or not least <= value <= MAX_TOKENS:
+        raise WrongValue(field, row[field], allowed)
+    return int(value)
+
+
+class SessionCodes:
+    """Sessions as codes 0, 1, 2, ... in order of first appearance."""
+
+    def __init__(self) -> None:
+        self._codes = Codes()
+
+    def code(self, row: Mapping[str, Any], field: str) -> int:
+        """Code of a row's session.
+
+        Parameters
+        ----------
+        row : mapping
+            The row.
+        field : str
+            Key of the session.
+
+        Returns
+        -------
+        int
+            -1 where it is absent or null.
+
+        Raises
+        ------
+        WrongValue
+            If it is neither an integer nor a short string.
+        """
+        value = row.get(field)
+        if value is None:
+            return -1
+        short = type(value) is str and len(value) <= _SESSION_LIMIT
+        if type(value) is int or short:
+            return self._codes.code(value)
+        allowed = f"an integer, or a string of at most {_SESSION_LIMIT} characters"
+        raise WrongValue(field, value, allowed)
+
+
+class IdCodes:
+    """Block ids of any width, and strings, as int64 codes."""
+
+    def __init__(self) -> None:
+        self._codes = Codes()
+
+    def codes(self, row: Mapping[str, Any], field: str) -> "array[int]":
+        """Ids of a row: small integers as they are, all else below 0.
+
+        Parameters
+        ----------
+        row : mapping
+            The row.
+        field : str
+            Key of the list; absent or null means no ids.
+
+        Returns
+        -------
+        array of int64
+            Equal codes mean equal ids; "1" and 1 are different ids.
+
+        Raises
+        ------
+        WrongValue
+            If it is no list, or an item is no id.
+        """
+        value = row.get(field)
+        if value is None:
+            return array("q")
+        if type(value) is not list:
+            raise WrongValue(field, value, "a list of ids")
+        if not set(map(type, value)) <= {int, str}:
+            at = next(i for i, x in enumerate(value) if type(x) not in (int, str))
+            raise _wrong_id(field, at, value[at])
+        try:
+            ids = array("q", value)
+            if not ids or min(ids) >= 0:
+                return ids
+        except (TypeError, OverflowError):
+            pass
+        for at, item in enumerate(value):
+            if type(item) is int and item < 0:
+                raise _wrong_id(field, at, item)
+        return array("q", map(self._code, value))
+
+    def _code(self, item: int | str) -> int:
+        if type(item) is int and item <= _MAX_INT64:
+            return item
+        return -1 - self._codes.code(item)
+
+
+def _wrong_id(field: str, at: int, value: Any) -> WrongValue:
+    return WrongValue(field, value, "integers of 0 or more, or strings", at)
+
+
+def has_float(value: Any) -> bool:
+    """Whether a parsed value is a float, or a list with one in it.
+
+    Parameters
+    ----------
+    value : object
+        Ids, or a session: the fast parser turns integers beyond 64 bits into
+        floats there.
+
+    Returns
+    -------
+    bool
+        Whether the exact parser has to look.
+    """
+    if type(value) is list:
+        return float in set(map(type, value))
+    return type(value) is float
+
+
+def parse(
+    raw: bytes, is_exact: Callable[[bytes, dict[str, Any]], bool]
+) -> dict[str, Any]:
+    """JSON object: by the fast parser where it is exact, the standard one else.
+
+    The fast parser turns integers beyond 64 bits into floats, keeps the last
+    of equal keys without a word, and does not say where NaN or Infinity is.
+
+    Parameters
+    ----------
+    raw : bytes
+        A row or a document.
+    is_exact : callable
+        Whether, given both, the fast parser's object holds no float where an
+        id may be, and has no key twice.
+
+    Returns
+    -------
+    dict
+        The object.
+
+    Raises
+    ------
+    Wrong
+        If it is no JSON object in UTF-8, or has a key twice.
+    """
+    try:
+        row = orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        return _parse_exactly(raw)
+    if type(row) is not dict:
+        raise _no_object(raw)
+    return row if is_exact(raw, row) else _parse_exactly(raw)
+
+
+def _parse_exactly(raw: bytes) -> dict[str, Any]:
+    try:
+        row = json.loads(raw.decode("utf-8"), object_pairs_hook=_unique_object)
+    except UnicodeDecodeError as error:
+        got = f"invalid UTF-8 at byte {error.start}"
+        raise Wrong("row", got, "a JSON object in UTF-8") from None
+    except RecursionError:
+        raise Wrong("row", "too deep a nesting", "a JSON object") from None
+    except ValueError as error:
+        raise Wrong("row", f"no JSON ({error})", "a JSON object") from None
+    if type(row) is not dict:
+        raise _no_object(raw)
+    return row
+
+
+def _no_object(raw: bytes) -> Wrong:
+    got = shorten(raw[:400].decode("ascii", "backslashreplace"))
+    return Wrong("row", got, "a JSON object")
+
+
+def _unique_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """JSON object from its pairs; a key twice is an error."""
+    row = dict(pairs)
+    if len(row) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise Wrong(show(twice)[1:-1], "the key twice", "each key once in an object")
+    return row
