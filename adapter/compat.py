@@ -71,6 +71,19 @@ def known_keys(req_context: Any) -> list[Any] | None:
     return sorted(positions, key=lambda key: (group_of(key), positions[key]))
 
 
+def request_state(req_context: Any, kind: type) -> Any:
+    """Return what `keep_request_state` kept of a type; None before 0.28."""
+    get = getattr(req_context, "get_state", None)
+    return None if get is None else get(kind)
+
+
+def keep_request_state(req_context: Any, value: Any) -> None:
+    """Keep a value with a request, one of each type, for as long as the request."""
+    keep = getattr(req_context, "set_state", None)
+    if keep is not None:
+        keep(value)
+
+
 def group_of(key: Any) -> int:
     """Return the KV cache group of a key."""
     return int(base.get_offload_group_idx(key))

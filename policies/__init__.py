@@ -13,7 +13,6 @@ from hotset.policies import (
     marconi,
     relevance,
     unbounded,
-    weighted,
 )
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
@@ -26,7 +25,6 @@ for _spec in (
     relevance.SPEC,
     belady.SPEC,
     unbounded.SPEC,
-    weighted.SPEC,
     guard.SPEC,
     adaptive.SPEC,
 ):

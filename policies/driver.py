@@ -202,7 +202,6 @@ class PolicyDriver(Generic[K]):
         hit_blocks: int = 0,
         source_type: int = -1,
         priority: float = 1.0,
-        turn: int = 0,
     ) -> Request:
         """Start a request; what is unknown may be left out."""
         self._num_requests += 1
@@ -212,7 +211,6 @@ class PolicyDriver(Generic[K]):
         made.fields[request_fields.HIT_BLOCKS] = hit_blocks
         made.fields[request_fields.SOURCE_TYPE] = source_type
         made.fields[request_fields.PRIORITY] = priority
-        made.fields[request_fields.TURN] = turn
         return made
 
     def observe(self, request: Request, keys: Sequence[K]) -> None:
@@ -223,8 +221,6 @@ class PolicyDriver(Generic[K]):
             gaps = np.flatnonzero(slots < 0)
             run = gaps[0] if len(gaps) else len(slots)
             request.fields[request_fields.HIT_BLOCKS] = run
-            if request.fields[request_fields.NUM_BLOCKS] == 0.0:
-                request.fields[request_fields.NUM_BLOCKS] = len(keys)
         self._cache.call(
             on_request,
             _fold(keys),
@@ -303,6 +299,19 @@ class PolicyDriver(Generic[K]):
         block(self._slots, taken)
         self._keys_used += len(taken)
         return Stored(stored, evicted)
+
+    def insert(
+        self, request: Request, keys: Sequence[K], depths: Sequence[int]
+    ) -> None:
+        """Take in blocks that the caller stores in any case, in room that is there.
+
+        A policy that refuses one is at fault: the LRU order takes over and stores it.
+        """
+        self.offer(request, keys, depths)
+        left = [i for i, key in enumerate(keys) if key not in self]
+        if left:
+            self._cache.fail("it refused blocks that were stored in any case")
+            self.offer(request, [keys[i] for i in left], [depths[i] for i in left])
 
     def complete(self, keys: Iterable[K], success: bool = True) -> list[K]:
         """End the writing of blocks: readable, or gone again; return which were."""

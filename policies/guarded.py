@@ -143,6 +143,10 @@ class GuardedPolicy:
             break
         return Placed(taken[:0], victims[:gone]) if gone else None
 
+    def fail(self, reason: str) -> None:
+        """Fall back because the policy broke its contract."""
+        self._fall_back(reason)
+
     def fall_back(self) -> None:
         """Go on with the LRU order from now on."""
         self.fallen_back = True

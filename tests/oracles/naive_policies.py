@@ -16,7 +16,6 @@ class NaivePolicy:
     """Ranks resident keys by an age that grows with every use; hooks do nothing."""
 
     unit = "request"
-    told = (0, 0, 0)  # of the request: its turn, its leading resident keys, its keys
 
     def __init__(self):
         self.age = {}
@@ -328,7 +327,6 @@ LRU_ORDERS = {
 def naive_policy(text, requests, lru_order="tail-first", capacity=0):
     """The twin of ``NAME:key=value,...``; ``requests`` are the keys of the future."""
     from oracles.naive_adaptive import NaiveAdaptive, NaiveGuard
-    from oracles.naive_weighted import NaiveWeighted
 
     name, _, rest = text.partition(":")
     options = plain_options(rest)
@@ -345,6 +343,5 @@ def naive_policy(text, requests, lru_order="tail-first", capacity=0):
         "marconi": NaiveMarconi,
         "relevance": NaiveRelevance,
         "unbounded": NaiveUnbounded,
-        "weighted": NaiveWeighted,
     }
     return made[name](**options)

@@ -16,6 +16,8 @@ def main():
     llm = make_engine(**job["engine"])
     outputs, cached = serve(llm, job["prompts"])
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
+    if "support.stock_spec" in sys.modules:
+        answer["policies"] = sys.modules["support.stock_spec"].described()
     if job.get("reset_then"):
         assert llm.reset_prefix_cache(reset_connector=True)
         answer["after_reset"] = serve(llm, job["reset_then"])

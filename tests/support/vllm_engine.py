@@ -19,7 +19,11 @@ OUTPUT_TOKENS = 4
 
 
 def make_engine(**hotset):
-    """An engine; with ``chunks``, its CPU tier runs under hotset's spec."""
+    """An engine; with ``chunks``, its CPU tier runs under hotset's spec.
+
+    With ``eviction_policy`` it runs under vLLM's own manager instead; ``by_name``
+    leaves out where the spec is, which vLLM then knows from the plugin alone.
+    """
     os.environ.update(
         VLLM_CPU_KVCACHE_SPACE="1",
         VLLM_ENABLE_V1_MULTIPROCESSING="0",
@@ -31,14 +35,26 @@ def make_engine(**hotset):
 
     chunks = hotset.pop("chunks", None)
     per_chunk = hotset.pop("blocks_per_chunk", 1)
+    spec = {
+        "spec_name": "HotsetOffloadingSpec",
+        "spec_module_path": "hotset.adapter.spec",
+    }
+    if hotset.pop("by_name", False):
+        del spec["spec_module_path"]
+    if "eviction_policy" in hotset:
+        spec = {
+            "spec_name": "StockManagerSpec",
+            "spec_module_path": "support.stock_spec",
+            "eviction_policy": hotset.pop("eviction_policy"),
+            "cache_policy_module_path": hotset.pop("module_path", None),
+        }
     settings = {}
     if chunks is not None:
         settings["kv_transfer_config"] = {
             "kv_connector": "OffloadingConnector",
             "kv_role": "kv_both",
             "kv_connector_extra_config": {
-                "spec_name": "HotsetOffloadingSpec",
-                "spec_module_path": "hotset.adapter.spec",
+                **spec,
                 "cpu_bytes_to_use": chunks * per_chunk * BLOCK_BYTES,
                 "blocks_per_chunk": per_chunk,
                 "hotset": hotset,

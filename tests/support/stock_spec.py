@@ -1,0 +1,29 @@
+"""vLLM's own spec and manager with the worker for its CPU build, which vLLM lacks."""
+
+from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+
+from hotset.adapter.spec import HotsetOffloadingSpec
+
+MADE = []
+
+
+class StockManagerSpec(HotsetOffloadingSpec):
+    """vLLM's spec but for the worker."""
+
+    def get_manager(self):
+        """vLLM's own manager, under the ``eviction_policy`` that vLLM finds."""
+        manager = CPUOffloadingSpec.get_manager(self)
+        MADE.append(manager._policy)
+        return manager
+
+
+def described():
+    """What the policies that were made are and hold."""
+    return [
+        {
+            "class": type(policy).__name__,
+            "resident": len(policy.driver),
+            "faults": policy.driver.num_faults,
+        }
+        for policy in {id(policy): policy for policy in MADE}.values()
+    ]
