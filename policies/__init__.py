@@ -6,6 +6,7 @@ A new policy is one file and one line here.
 from hotset.policies import (
     adaptive,
     admission,
+    arc,
     belady,
     fifo,
     guard,
@@ -27,6 +28,7 @@ for _spec in (
     unbounded.SPEC,
     guard.SPEC,
     adaptive.SPEC,
+    arc.SPEC,
 ):
     POLICIES.add(_spec)
 for _rule in (admission.ALWAYS, admission.THRESHOLD):

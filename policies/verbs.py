@@ -138,7 +138,10 @@ def kernels_of(state: Any) -> Kernels:
 def on_request(
     state: Any, keys: KeyArray, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
-    """Note a request's keys, resident or not; once for each request, first of all."""
+    """Note a request's keys, resident or not; once for each request, first of all.
+
+    Policies that reproduce an engine's own hear it at each of that engine's touches.
+    """
     kernels_of(state).on_request(state, keys, slots, now, request)
 
 

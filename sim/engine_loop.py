@@ -55,7 +55,7 @@ NUM_PLAN = 8
 
 # Values of numbers[TOUCH]: what counts as a use of a block, and when.
 ONCE = 0  # every block, once after the look-up
-EACH_TIME = 1  # every block, after the look-up and after each store
+EACH_TIME = 1  # every key, resident or not, after the look-up and after each store
 REPORTED = 2  # blocks that are loaded, and blocks found when offered
 
 
@@ -85,6 +85,24 @@ def _use(
     now = clock(unit, r, stream, books)
     on_hit(policy, scratch.used[:n], now, scratch.request)
     books.keys_used[0] += n
+
+
+@kernel
+def _touch_all(
+    policy: Any,
+    stream: Stream,
+    books: Books,
+    scratch: Scratch,
+    unit: int,
+    r: int,
+    keys: KeyArray,
+) -> None:
+    """Tell the policy of all keys of a request, and that the resident ones are used."""
+    for i in range(keys.shape[0]):
+        scratch.found[i] = books.slot_of[keys[i]]
+    now = clock(unit, r, stream, books)
+    on_request(policy, keys, scratch.found[: keys.shape[0]], now, scratch.request)
+    _use(policy, stream, books, scratch, unit, r, keys)
 
 
 @kernel
@@ -171,7 +189,7 @@ def _after_store(
     """Touch the whole request, or let the policy put it in order."""
     unit = plan.numbers[UNIT]
     if plan.numbers[TOUCH] == EACH_TIME:
-        _use(policy, stream, books, scratch, unit, r, keys)
+        _touch_all(policy, stream, books, scratch, unit, r, keys)
     elif plan.numbers[TOUCH] == ONCE:
         n = gather(books, keys, scratch.used)
         now = clock(unit, r, stream, books)

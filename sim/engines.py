@@ -21,8 +21,8 @@ class EngineRules:
     ----------
     name : str
         As the user writes it.
-    lru_order : str
-        The `order` of this engine's own LRU.
+    lru_order, arc_order : str
+        The `order` of this engine's own LRU and of its own ARC.
     count : "lookup" or "offer"
         When a sight counts for the admission threshold.
     whole_offers : bool
@@ -35,6 +35,7 @@ class EngineRules:
 
     name: str
     lru_order: str
+    arc_order: str
     count: str
     whole_offers: bool
     reports_all: bool
@@ -48,12 +49,12 @@ class EngineRules:
 ENGINES = {
     rules.name: rules
     for rules in (
-        EngineRules("none", "tail-first", "offer", False, True),
-        EngineRules("vllm-0.24", "vllm-0.24", "lookup", True, True),
-        EngineRules("vllm-0.28", "vllm-0.24", "lookup", True, True),
-        EngineRules("vllm-0.30", "vllm-0.24", "offer", True, True),
-        EngineRules("vllm-0.32", "vllm-0.32", "offer", True, False),
-        EngineRules("vllm-0.33", "vllm-0.33", "offer", True, False),
+        EngineRules("none", "tail-first", "paper", "offer", False, True),
+        EngineRules("vllm-0.24", "vllm-0.24", "vllm-0.24", "lookup", True, True),
+        EngineRules("vllm-0.28", "vllm-0.24", "vllm-0.24", "lookup", True, True),
+        EngineRules("vllm-0.30", "vllm-0.24", "vllm-0.30", "offer", True, True),
+        EngineRules("vllm-0.32", "vllm-0.32", "vllm-0.32", "offer", True, False),
+        EngineRules("vllm-0.33", "vllm-0.33", "vllm-0.33", "offer", True, False),
     )
 }
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hotset.policies.admission import ThresholdParams
+from hotset.policies.arc import ArcParams
 from hotset.policies.arrays import Int64Array
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
@@ -225,11 +226,8 @@ class Replay:
     def _make_plan(self) -> engine_loop.Plan:
         config, workload = self.config, self.workload
         rules = config.engine
-        stock = isinstance(config.params, LruParams) and config.params.order.startswith(
-            "vllm"
-        )
         touch = engine_loop.ONCE
-        if stock:
+        if _is_vllms_own(config.params):
             touch = engine_loop.EACH_TIME if rules.reports_all else engine_loop.REPORTED
         numbers = np.zeros(engine_loop.NUM_PLAN, np.int64)
         numbers[engine_loop.BLOCK_TOKENS] = workload.trace.block_tokens
@@ -257,11 +255,13 @@ class Replay:
 def resolve(config: RunConfig) -> RunConfig:
     """Fill in what the engine decides where the user left it open.
 
-    An engine's own LRU order, and when a sight counts.
+    The order of an engine's own LRU and ARC, and when a sight counts.
     """
     params, admission_params = config.params, config.admission_params
     if isinstance(params, LruParams) and params.order == "auto":
         params = dataclasses.replace(params, order=config.engine.lru_order)
+    elif isinstance(params, ArcParams) and params.order == "auto":
+        params = dataclasses.replace(params, order=config.engine.arc_order)
     if (
         isinstance(admission_params, ThresholdParams)
         and admission_params.count == "auto"
@@ -281,6 +281,12 @@ def _capacity_chunks(workload: Workload, config: RunConfig) -> int:
             f"{workload.blocks_per_chunk} blocks; at least one is needed"
         )
     return chunks
+
+
+def _is_vllms_own(params: Params) -> bool:
+    """Return whether a policy is one of vLLM's, which hears of uses as vLLM's does."""
+    is_stock = isinstance(params, (LruParams, ArcParams))
+    return is_stock and params.order.startswith("vllm")
 
 
 def _min_count(params: Params) -> int:

@@ -65,7 +65,11 @@ class NaiveCache:
         if need > len(candidates) and whole:
             return None
         if need > 0:
+            need = min(need, len(candidates))
             victims = self.policy.victims(candidates, need, self.now)
+            if victims is None and whole:
+                return None
+            victims = victims or []
             self.policy.evict(victims)
             self.resident.difference_update(victims)
             self.evictions += len(victims)
@@ -195,7 +199,9 @@ class NaiveEngine(NaiveCache):
                 else:
                     upcoming = filled
                     if stored and self.rules.touch == "each time":
-                        self.use(self.here(request.keys))
+                        here = self.here(request.keys)
+                        self.policy.see(request.keys, set(here), self.now)
+                        self.use(here)
                     elif stored and self.rules.touch == "once":
                         self.policy.finish(self.here(request.keys), self.now)
             retries -= extra

@@ -7,6 +7,7 @@ ranks keys: the lowest rank goes first.
 import math
 
 from oracles.naive_admission import HotTracker, RecentTracker, plain_options
+from oracles.naive_arc import ARC_ORDERS
 
 NEVER = math.inf
 SOURCES = ("system", "user", "assistant", "document")
@@ -324,15 +325,20 @@ LRU_ORDERS = {
 }
 
 
-def naive_policy(text, requests, lru_order="tail-first", capacity=0):
-    """The twin of ``NAME:key=value,...``; ``requests`` are the keys of the future."""
+def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
+    """The twin of ``NAME:key=value,...``; ``requests`` are the keys of the future.
+
+    ``orders`` are those that `lru` and `arc` have by themselves.
+    """
     from oracles.naive_adaptive import NaiveAdaptive, NaiveGuard
 
     name, _, rest = text.partition(":")
     options = plain_options(rest)
+    order = options.get("order", "auto")
     if name == "lru":
-        order = options.get("order", "auto")
-        return LRU_ORDERS[lru_order if order == "auto" else order]()
+        return LRU_ORDERS[orders[0] if order == "auto" else order]()
+    if name == "arc":
+        return ARC_ORDERS[orders[1] if order == "auto" else order](capacity)
     if name == "belady":
         return NaiveBelady(requests, **options)
     sized = {"guard": NaiveGuard, "adaptive": NaiveAdaptive}

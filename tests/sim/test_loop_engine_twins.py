@@ -15,15 +15,15 @@ from strategies import BLOCK_TOKENS, Forest, forests
 from hotset.policies.request import SOURCE_TYPES
 from hotset.sim.workload import Workload
 
-# What each engine does: order of its LRU, when a sight counts, whole offers, and
-# how its own LRU hears of uses.
+# What each engine does: orders of its LRU and its ARC, when a sight counts, whole
+# offers, and how its own policies hear of uses.
 ENGINE_FACTS = {
-    "none": ("tail-first", "offer", False, "once"),
-    "vllm-0.24": ("vllm-0.24", "lookup", True, "each time"),
-    "vllm-0.28": ("vllm-0.24", "lookup", True, "each time"),
-    "vllm-0.30": ("vllm-0.24", "offer", True, "each time"),
-    "vllm-0.32": ("vllm-0.32", "offer", True, "reported"),
-    "vllm-0.33": ("vllm-0.33", "offer", True, "reported"),
+    "none": ("tail-first", "paper", "offer", False, "once"),
+    "vllm-0.24": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time"),
+    "vllm-0.28": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time"),
+    "vllm-0.30": ("vllm-0.24", "vllm-0.30", "offer", True, "each time"),
+    "vllm-0.32": ("vllm-0.32", "vllm-0.32", "offer", True, "reported"),
+    "vllm-0.33": ("vllm-0.33", "vllm-0.33", "offer", True, "reported"),
 }
 POLICY_TEXTS = [
     "lru",
@@ -37,6 +37,7 @@ POLICY_TEXTS = [
     "belady",
     "belady:bypass=false",
     "unbounded",
+    "arc:order=paper",
 ]
 
 
@@ -102,14 +103,14 @@ def make_pair(policy_text, admission_text, setup):
         gpu_blocks=setup["gpu_blocks"],
         step_tokens=setup["step_tokens"],
     )
-    order, count, whole, touch = ENGINE_FACTS[name]
+    *orders, count, whole, touch = ENGINE_FACTS[name]
     requests, distinct = chunk_requests(workload)
     rule = naive_admission(admission_text, count)
     rules = NaiveRules(
         chunk_tokens=workload.chunk_tokens,
         step_tokens=math.inf if name == "none" else setup["step_tokens"],
         whole=whole,
-        touch=touch if policy_text == "lru" else "once",
+        touch=touch if policy_text in ("lru", "arc") else "once",
         # Blocks that the request wrote itself are free after two steps, and each
         # offer is one sight.
         retries=2 + getattr(rule, "min_count", 0),
@@ -117,7 +118,7 @@ def make_pair(policy_text, admission_text, setup):
     capacity = setup["capacity_blocks"] * BLOCK_TOKENS // workload.chunk_tokens
     keys = [request.keys for request in requests]
     twin = NaiveEngine(
-        naive_policy(policy_text, keys, order, capacity),
+        naive_policy(policy_text, keys, orders, capacity),
         rule,
         max(distinct, 1) if policy_text == "unbounded" else capacity,
         BLOCK_TOKENS,
@@ -148,10 +149,11 @@ twin_settings = settings(
 
 
 @pytest.mark.parametrize("name", [n for n in ENGINE_FACTS if n != "vllm-0.28"])
+@pytest.mark.parametrize("policy_text", ["lru", "arc"])
 @twin_settings
 @given(data=st.data())
-def test_lru_behind_each_engine(name, data):
-    compare("lru", "always", data.draw(setups(name)))
+def test_the_engines_own_policies(policy_text, name, data):
+    compare(policy_text, "always", data.draw(setups(name)))
 
 
 @pytest.mark.parametrize("policy_text", POLICY_TEXTS[1:])
@@ -169,7 +171,8 @@ def test_threshold_behind_each_engine(name, data):
     text = data.draw(
         st.sampled_from(["threshold:min_count=2", "threshold:max_tracker_size=6"])
     )
-    compare("lru", text, data.draw(setups(name)))
+    policy_text = data.draw(st.sampled_from(["lru", "arc"]))
+    compare(policy_text, text, data.draw(setups(name)))
 
 
 def test_chunks_are_named_and_numbered_like_the_twins():

@@ -52,6 +52,11 @@ POLICY_TEXTS = [
     "belady",
     "belady:bypass=false",
     "unbounded",
+    "arc",
+    "arc:order=vllm-0.24",
+    "arc:order=vllm-0.30",
+    "arc:order=vllm-0.32",
+    "arc:order=vllm-0.33",
 ]
 ADMISSION_TEXTS = [
     "threshold",
