@@ -69,6 +69,11 @@ class ArcParams(Params):
     )
 
 
+def arc_refuses(params: ArcParams) -> bool:
+    """Return whether a store may fail where there is room to make."""
+    return params.order == "vllm-0.24"
+
+
 class ArcState(NamedTuple):
     """The paper's lists."""
 
@@ -222,4 +227,5 @@ SPEC = PolicySpec(
     summary="blocks used once and used again apart, their shares learned from misses",
     params=ArcParams,
     make=make_arc,
+    refuses=arc_refuses,
 )

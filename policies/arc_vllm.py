@@ -21,9 +21,9 @@ slot is being written. ``users`` (0.32) are the numbers of the last four request
 found a slot, ``ghost_users`` the same of ghosts, ``adapted`` the number of the last
 request that adapted to a ghost.
 
-Deviations: 0.32 keeps sets of keys for each request, here a few requests for each block.
-So it differs where more than four requests that found the same block run at once, and
-where a ghost is forgotten while a request that found the block runs.
+Deviations: 0.32 keeps sets of keys for each request, here a few requests for each
+block. So it differs where more than four requests that found the same block run at
+once, and where a ghost is forgotten while a request that found the block runs.
 
 Cost: O(1) a block.
 """

@@ -23,6 +23,11 @@ OPERATIONS = st.one_of(
 )
 
 
+# vLLM 0.24's ARC, which this reproduces, fails to evict where one of its lists is due
+# and all pinned, though the other has blocks to give (vllm#55461).
+GIVE_UP = ("arc:order=vllm-0.24",)
+
+
 @st.composite
 def scripts(draw):
     """Operations, of a length that is drawn first: lists are short on average."""
@@ -40,6 +45,7 @@ class Player:
         self.driver = make_driver(text, capacity)
         spec, params = POLICIES.parse(text)
         self.refuses = spec.refuses(params)
+        self.gives_up = text in GIVE_UP
         self.capacity = capacity
         self.paths = [path for path in paths if path] or [[0]]
         self.resident = []
@@ -111,7 +117,7 @@ class Player:
         kept = [known[i % len(known)] for i in protected] if known else []
         allowed = self.evictable(kept)
         victims = self.driver.evict(n, kept)
-        if n > len(allowed):
+        if n > len(allowed) or (self.gives_up and victims is None):
             assert victims is None, (n, allowed)
         else:
             assert len(victims) == len(set(victims)) == n, victims
@@ -145,7 +151,7 @@ class Player:
         if self.refuses and stored is not None:
             missing = missing[: len(stored.keys)]
             need = len(missing) - (self.capacity - len(self.resident))
-        if need > len(allowed):
+        if need > len(allowed) or (self.gives_up and stored is None):
             assert stored is None, (keys, need, allowed)
             return None
         assert stored.keys == missing, (stored, missing)

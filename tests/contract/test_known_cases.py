@@ -47,6 +47,22 @@ def test_t36_five_wanted_and_four_there(name):
     assert sorted(driver.evict(4, protected=[2, 3])) == [4, 5, 6, 7]
 
 
+@pytest.mark.parametrize(
+    ("order", "given"),
+    [("paper", [2]), ("vllm-0.24", None), ("vllm-0.30", [2]), ("vllm-0.32", [2])],
+)
+def test_t34_arc_gives_from_t1_where_t2_is_pinned(order, given):
+    driver = make_driver(f"arc:order={order}", 4)
+    for _ in range(2):
+        serve(driver, [0, 1])  # used twice: T2
+    serve(driver, [2])
+    driver.pin([0, 1])
+    driver._cache.state.lists.target[0] = 3.0  # T1 should be longer than it is
+    assert driver.evict(1) == given
+    driver.unpin([0, 1])
+    assert driver.evict(1) == [1]
+
+
 @pytest.mark.parametrize("engine", ["none", "vllm-0.30", "vllm-0.33"])
 def test_t39_a_threshold_of_two_lets_all_in_at_the_second_sight(engine):
     workload = Workload(Forest([list(range(10))] * 3).trace())

@@ -8,9 +8,7 @@ from hotset.policies.driver import PolicyDriver, Status
 
 VERSIONS = ("0.24.0", "0.32.0", "0.33.0")
 SCRIPTS = [
-    (version, i)
-    for version in VERSIONS
-    for i in range(len(load(f"manager_{version}")))
+    (version, i) for version in VERSIONS for i in range(len(load(f"manager_{version}")))
 ]
 
 

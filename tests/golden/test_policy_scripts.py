@@ -83,7 +83,13 @@ def test_evoke_victims(i):
 
 def test_every_script_evicts():
     """The scripts are not empty: each names victims."""
-    for name in ("lru_0.24.0", "lru_0.32.0", "arc_0.24.0", "arc_0.32.0", "evoke_0.24.0"):
+    for name in (
+        "lru_0.24.0",
+        "lru_0.32.0",
+        "arc_0.24.0",
+        "arc_0.32.0",
+        "evoke_0.24.0",
+    ):
         scripts = load(name)
         assert len(scripts) == 40
         for script in scripts:

@@ -141,9 +141,7 @@ class NaiveArc24(NaiveArc):
         return len(wanted)
 
     def victims(self, candidates, n, now):
-        return self.lists.take(
-            candidates, n, int(self.lists.target), self.falls_back
-        )
+        return self.lists.take(candidates, n, int(self.lists.target), self.falls_back)
 
     def insert(self, pairs, now):
         for key, _ in pairs:

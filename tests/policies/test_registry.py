@@ -44,8 +44,8 @@ def test_a_label_parses_back(registry):
     [
         ("lur", "unknown policy 'lur'; did you mean 'lru'?"),
         ("marcony", "unknown policy 'marcony'; did you mean 'marconi'?"),
-        ("", "unknown policy ''; known: adaptive, belady, fifo, guard"),
-        ("zzz", "unknown policy 'zzz'; known: adaptive, belady, fifo, guard"),
+        ("", "unknown policy ''; known: adaptive, arc, belady, fifo"),
+        ("zzz", "unknown policy 'zzz'; known: adaptive, arc, belady, fifo"),
         ("LRU", "unknown policy 'LRU'"),
         ("marconi:decai=1", "no parameter 'decai'; did you mean 'decay'?"),
         ("unbounded:x=1", "policy unbounded has no parameter 'x'; it has none"),
