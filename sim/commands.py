@@ -33,7 +33,7 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME[:key=value,...]",
         help="Eviction policy, may be given several times: lru, fifo, marconi, "
-        "relevance, guard, adaptive, belady or unbounded.",
+        "relevance, guard, adaptive, arc, belady or unbounded.",
     ),
 ]
 CapacityOption = Annotated[

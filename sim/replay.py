@@ -285,8 +285,9 @@ def _capacity_chunks(workload: Workload, config: RunConfig) -> int:
 
 def _is_vllms_own(params: Params) -> bool:
     """Return whether a policy is one of vLLM's, which hears of uses as vLLM's does."""
-    is_stock = isinstance(params, (LruParams, ArcParams))
-    return is_stock and params.order.startswith("vllm")
+    if not isinstance(params, (LruParams, ArcParams)):
+        return False
+    return params.order.startswith("vllm")
 
 
 def _min_count(params: Params) -> int:
