@@ -21,6 +21,7 @@ from hotset.sim.capacity import Capacity
 from hotset.sim.engines import EngineRules
 from hotset.sim.replay import Replay, RunConfig, RunResult
 from hotset.sim.workload import Workload
+from hotset.traces.errors import TraceError
 from hotset.traces.model import Tail, Trace
 from hotset.traces.stats import Ceiling, ceiling_of
 
@@ -207,7 +208,14 @@ def run_study(
     ------
     PolicyError
         If a capacity is less than a block or chunk, or the window is empty.
+    TraceError
+        If the trace has no block ids.
     """
+    if trace.num_accesses == 0:
+        raise TraceError(
+            f"{trace.provenance.path}: no reuse information: lengths alone say nothing "
+            "about cache hits; --synthetic-reuse MODEL makes reuse up"
+        )
     workload = Workload(trace, study.tail, study.chunk_tokens)
     configs = _configs(workload, study)
     total = int(workload.chunks.offsets[-1]) * len(configs)

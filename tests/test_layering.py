@@ -16,7 +16,8 @@ ALLOWED = {
 }
 FOREIGN = {
     "policies": {"numpy", "numba"},
-    "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"},
+    "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"}
+    | {"tokenizers"},
     "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"},
     "adapter": {"numpy", "numba", "vllm", "torch"},
 }

@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.intern import Codes, densify, intern_ids
 from hotset.traces.model import Provenance, Trace
@@ -63,6 +64,9 @@ class Columns:
         self.source_type.append(code)
 
 
+Moved = tuple[NDArray[np.float64], NDArray[np.int64]]
+
+
 @dataclass(frozen=True)
 class Described:
     """What a format knows about its requests as a whole.
@@ -81,6 +85,8 @@ class Described:
         See `Trace`.
     options : tuple of (str, value)
         Options of the format as they were used, defaults included.
+    no_sort : bool
+        Whether rows that are earlier than the row before them are an error.
     """
 
     format: str
@@ -89,6 +95,7 @@ class Described:
     chained: bool = True
     id_scope: Literal["global", "local"] = "global"
     options: tuple[tuple[str, Any], ...] = ()
+    no_sort: bool = False
 
 
 def build(
@@ -97,7 +104,7 @@ def build(
     source: Source,
     bad_rows: BadRows,
     warnings: tuple[str, ...] = (),
-    moved: tuple[NDArray[np.float64], NDArray[np.int64]] | None = None,
+    moved: Moved | None = None,
 ) -> Trace:
     """Sort and intern the requests.
 
@@ -114,8 +121,9 @@ def build(
     warnings : tuple of str
         What the reader noticed.
     moved : tuple of (float64[R], int64[R]) or None
-        For files whose order is not meant to be the order of time: what to add
-        to each arrival, and what orders equal arrivals before their place does.
+        For files whose order is not meant to be the order of time: arrivals
+        that count in place of the columns', and what orders equal ones before
+        their place does.
 
     Returns
     -------
@@ -128,13 +136,13 @@ def build(
     noticed = list(warnings)
     if moved is None:
         if num_backward := int(np.count_nonzero(np.diff(arrival) < 0)):
-            noticed.append(
-                f"rows earlier than the row before them: {num_backward}; "
-                "sorted by time, then line"
-            )
+            text = f"rows earlier than the row before them: {num_backward}"
+            if about.no_sort:
+                raise TraceError(f"{source.path}: {text}, allowed: none (no_sort)")
+            noticed.append(f"{text}; sorted by time, then line")
         order = np.argsort(arrival, kind="stable")
     else:
-        arrival = arrival + moved[0]
+        arrival = moved[0]
         order = np.lexsort((moved[1], arrival))
     offsets = np.zeros(sizes.size + 1, np.int64)
     np.cumsum(sizes[order], out=offsets[1:])
@@ -163,7 +171,7 @@ def build(
             path=source.path,
             sha256=source.sha256(),
             rows_read=bad_rows.rows_read,
-            rows_rejected=bad_rows.count,
+            rows_rejected=bad_rows.count + bad_rows.left_out,
             warnings=tuple(noticed),
             options=about.options,
         ),

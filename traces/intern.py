@@ -44,6 +44,9 @@ class Codes:
     def __len__(self) -> int:
         return len(self._codes)
 
+    def __contains__(self, value: Hashable) -> bool:
+        return value in self._codes
+
     def values(self) -> tuple[Hashable, ...]:
         """All values, by code.
 

@@ -2,7 +2,7 @@
 
 import json
 from array import array
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -10,6 +10,7 @@ import orjson
 from hotset.traces.as_written import as_written
 from hotset.traces.errors import shorten, show
 from hotset.traces.intern import Codes
+from hotset.traces.rows import BadRows
 
 MAX_TOKENS = 2**31 - 1
 
@@ -226,6 +227,73 @@ class IdCodes:
 
 def _wrong_id(field: str, at: int, value: Any) -> WrongValue:
     return WrongValue(field, value, "integers of 0 or more, or strings", at)
+
+
+_MAX_TYPES = 256
+
+
+def short_text(row: Mapping[str, Any], field: str, names: Codes) -> str | None:
+    """Short text of a row that is one of few.
+
+    Parameters
+    ----------
+    row : mapping
+        The row.
+    field : str
+        Key of the text; absent or null means none.
+    names : Codes
+        Those that were seen.
+
+    Returns
+    -------
+    str or None
+        At most 256 characters.
+
+    Raises
+    ------
+    WrongValue
+        If it is no such text, or the 257th of its kind.
+    """
+    value = row.get(field)
+    if value is None:
+        return None
+    if type(value) is not str or len(value) > _SESSION_LIMIT:
+        allowed = f"a string of at most {_SESSION_LIMIT} characters"
+        raise WrongValue(field, value, allowed)
+    if len(names) >= _MAX_TYPES and value not in names:
+        raise WrongValue(field, value, f"at most {_MAX_TYPES} different texts")
+    return value
+
+
+def read_rows(
+    lines: Iterable[tuple[int, bytes]],
+    bad_rows: BadRows,
+    add: Callable[[bytes], object],
+) -> None:
+    """Hand each line of a file to a function; wrong ones are rejected.
+
+    Parameters
+    ----------
+    lines : Iterable of (int, bytes)
+        Line number and line.
+    bad_rows : BadRows
+        What to do with wrong rows.
+    add : callable
+        Takes a line; raises `Wrong`.
+
+    Raises
+    ------
+    TraceError
+        As `BadRows.add` and `BadRows.finish`.
+    """
+    rows_read = 0
+    for line, raw in lines:
+        rows_read += 1
+        try:
+            add(raw)
+        except Wrong as wrong:
+            bad_rows.add(line, raw, wrong.field, wrong.found(raw), wrong.allowed)
+    bad_rows.finish(rows_read)
 
 
 def has_float(value: Any) -> bool:

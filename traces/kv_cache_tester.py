@@ -320,9 +320,9 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
         id_scope=reader.header.id_scope,
         options=rule.used(),
     )
-    starts_s = rule.starts_s(rank.size)[place]
+    arrival_s = rule.starts_s(rank.size)[place] + np.array(columns.arrival)
     return build(
-        columns, about, source, bad_rows, reader.warnings(source), (starts_s, place)
+        columns, about, source, bad_rows, reader.warnings(source), (arrival_s, place)
     )
 
 

@@ -4,9 +4,15 @@ Fields: `timestamp` (ms), `input_length` and `output_length` (tokens),
 `hash_ids` (ceil(input_length / 512) ids, each standing for its whole prefix;
 empty or absent: nothing is known about reuse), and optionally `session_id`
 (integer or string) and `block_size` (which must be 512). Others are ignored.
+
+A later row of a session may have `delay` (ms) in place of `timestamp`: it comes
+so long after the row before it of that session. How long the answer in between
+took is not in the file, and counts as nothing.
 """
 
 from typing import Any
+
+import numpy as np
 
 from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import TraceError
@@ -22,6 +28,7 @@ from hotset.traces.json_rows import (
     has_float,
     number,
     parse,
+    read_rows,
 )
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
@@ -45,26 +52,57 @@ class _Rows:
 
     def __init__(self) -> None:
         self.columns = Columns()
+        self.num_delayed = 0
         self._sessions = SessionCodes()
         self._ids = IdCodes()
+        self._last_ms: dict[int, float] = {}
 
     def add(self, raw: bytes) -> None:
         """Append a row; raises `Wrong` and changes no column."""
-        row = parse(raw, _is_exact)
-        timestamp_ms = number(row, "timestamp", _TIMESTAMPS)
+        row = parse(raw, is_exact)
+        session = self._sessions.code(row, "session_id")
+        delayed = row.get("timestamp") is None and row.get("delay") is not None
+        if delayed:
+            timestamp_ms = self._after_last(row, session)
+        else:
+            timestamp_ms = number(row, "timestamp", _TIMESTAMPS)
         input_tokens = count(row, "input_length", 1)
         output_tokens = count(row, "output_length", 0)
         if row.get("block_size", BLOCK_TOKENS) != BLOCK_TOKENS:
             raise WrongValue("block_size", row["block_size"], f"{BLOCK_TOKENS}")
-        session = self._sessions.code(row, "session_id")
         ids = self._ids.codes(row, "hash_ids")
         if len(ids) not in (0, -(-input_tokens // BLOCK_TOKENS)):
             raise _wrong_number(len(ids), input_tokens)
         self.columns.add(timestamp_ms, input_tokens, output_tokens, session, ids)
+        self.num_delayed += delayed
+        if session >= 0:
+            self._last_ms[session] = timestamp_ms
+
+    def _after_last(self, row: dict[str, Any], session: int) -> float:
+        """Time of a row that only says how long after its session's last it is."""
+        delay_ms = number(row, "delay", _TIMESTAMPS)
+        if session not in self._last_ms:
+            raise Wrong(
+                "timestamp", "a delay alone", "a time on the first row of a session"
+            )
+        return self._last_ms[session] + delay_ms
 
 
-def _is_exact(raw: bytes, row: dict[str, Any]) -> bool:
-    """Whether the fast parser missed nothing in a row."""
+def is_exact(raw: bytes, row: dict[str, Any]) -> bool:
+    """Whether the fast parser missed nothing in a row of a flat object.
+
+    Parameters
+    ----------
+    raw : bytes
+        The row.
+    row : dict
+        What the fast parser makes of it.
+
+    Returns
+    -------
+    bool
+        False where `hash_ids` or the session may have lost digits.
+    """
     if has_float(row.get("hash_ids")) or has_float(row.get("session_id")):
         return False
     # Otherwise nested objects, colons in strings, or a key twice.
@@ -100,7 +138,7 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
     bad_rows : BadRows
         What to do with wrong rows.
     options : ReadOptions
-        Not used.
+        `no_sort`.
 
     Returns
     -------
@@ -115,22 +153,31 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
         If the file as a whole is of no use.
     """
     rows = _Rows()
-    rows_read = 0
-    for line, raw in source.lines():
-        rows_read += 1
-        try:
-            rows.add(raw)
-        except Wrong as wrong:
-            bad_rows.add(line, raw, wrong.field, wrong.found(raw), wrong.allowed)
-    bad_rows.finish(rows_read)
+    read_rows(source.lines(), bad_rows, rows.add)
     columns = rows.columns
     if not columns.ids:
         raise TraceError(
             f"{source.path}: no reuse information: no row has hash_ids "
             "(lengths alone say nothing about cache hits)"
         )
-    about = Described(NAME, BLOCK_TOKENS, units_per_s=_MS_PER_S)
-    return build(columns, about, source, bad_rows, _clock_warnings(columns))
+    about = Described(
+        NAME,
+        BLOCK_TOKENS,
+        units_per_s=_MS_PER_S,
+        no_sort=bool(options.no_sort),
+        options=(("no_sort", True),) if options.no_sort else (),
+    )
+    warnings = _clock_warnings(columns)
+    if rows.num_delayed:
+        warnings += (
+            f"rows that have a delay and no time: {rows.num_delayed}; the time that "
+            "the answers before them took is not in the file, and counts as nothing",
+        )
+        # Their sessions run side by side, so the order of rows means nothing.
+        place = np.zeros(len(columns), np.int64)
+        moved = (np.array(columns.arrival), place)
+        return build(columns, about, source, bad_rows, warnings, moved)
+    return build(columns, about, source, bad_rows, warnings)
 
 
 def _clock_warnings(columns: Columns) -> tuple[str, ...]:
@@ -171,4 +218,5 @@ SPEC = FormatSpec(
     description="Mooncake JSON lines: milliseconds, 512-token blocks, chained ids",
     detect=detect,
     read=read,
+    options=("no_sort",),
 )

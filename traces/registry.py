@@ -4,7 +4,17 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator
 
-from hotset.traces import kv_cache_tester, mooncake, parquet
+from hotset.traces import (
+    generic_csv,
+    generic_jsonl,
+    kv_cache_tester,
+    lengths,
+    mooncake,
+    openai_chat,
+    parquet,
+    qwen_bailian,
+    sharegpt,
+)
 from hotset.traces.bundles import head_of_first, is_bundle, open_input
 from hotset.traces.errors import ArgumentError, TraceError, shorten
 from hotset.traces.files import Source, atomic_write
@@ -107,8 +117,15 @@ class FormatRegistry:
 FORMATS = FormatRegistry(
     (
         parquet.SPEC,
+        qwen_bailian.SPEC,
         mooncake.SPEC,
         kv_cache_tester.SPEC,
+        sharegpt.SPEC,
+        openai_chat.SPEC,
+        lengths.BURSTGPT,
+        lengths.AZURE,
+        generic_jsonl.SPEC,
+        generic_csv.SPEC,
     )
 )
 

@@ -31,6 +31,8 @@ class BadRows:
     ----------
     count, rows_read : int
         Rows rejected; rows seen, once `finish` was called.
+    left_out : int
+        Rows that are right but are no request that a cache would see.
     """
 
     def __init__(
@@ -42,6 +44,7 @@ class BadRows:
     ) -> None:
         self.path = path
         self.count = 0
+        self.left_out = 0
         self.rows_read = 0
         self._skip = skip
         self._rejects = rejects
@@ -114,7 +117,10 @@ class BadRows:
             raise TraceError(f"{self.path}: no rows, only blank lines")
         if self.count and not self._skip:
             raise RowErrors(self._errors, stopped=False)
-        if self.count > self._max_share * rows_read or self.count == rows_read:
+        if self.left_out == rows_read:
+            raise TraceError(f"{self.path}: no row is a request that was served")
+        useless = self.count + self.left_out == rows_read
+        if self.count > self._max_share * rows_read or (self.count and useless):
             raise TooManyRejects(
                 f"{self.path}: {self.count} of {rows_read} rows rejected, allowed: "
                 f"a share of {self._max_share:g}; the first: {self._errors[0]}"

@@ -141,8 +141,9 @@ class TraceInput:
         rejects = self.rejects_beside(next(iter(wanted.values()), None))
         if rejects is not None:
             wanted["--rejects"] = rejects
-        others = {name: path for name, path in (inputs or {}).items() if path}
-        check_outputs(wanted, {"TRACE": self.trace, **others})
+        others = {**(inputs or {}), "--tokenizer": self.options.tokenizer}
+        named = {name: path for name, path in others.items() if path is not None}
+        check_outputs(wanted, {"TRACE": self.trace, **named})
         with options_named(_as_option):
             loaded = read_trace(
                 self.trace,

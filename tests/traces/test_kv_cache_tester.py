@@ -148,7 +148,7 @@ def test_options_are_refused_by_formats_that_do_not_take_them():
     with pytest.raises(
         ArgumentError,
         match="starts: got 'zero', allowed: only where the format is kv-cache-tester, "
-        "it is mooncake",
+        "sharegpt, it is mooncake",
     ):
         read_trace("sample", options=ZERO)
 

@@ -353,3 +353,28 @@ def test_skip_fails_above_a_share_and_keeps_the_rejects(read, tmp_path):
 def test_only_blank_lines(read):
     with pytest.raises(TraceError, match="no rows"):
         read("", "  ", "")
+
+
+def test_a_delay_counts_from_the_row_before_in_its_session(read):
+    def later(session, delay):
+        changed = row(session_id=session, delay=delay)
+        del changed["timestamp"]
+        return changed
+
+    trace = read(
+        row(timestamp=1000, session_id="a"),
+        later("a", 500),
+        row(timestamp=1200, session_id="b"),
+        later("a", 250.5),
+        later("b", 0),
+    )
+    assert trace.arrival_s.tolist() == [1.0, 1.2, 1.2, 1.5, 1.7505]
+    assert trace.session.tolist() == [0, 1, 1, 0, 0]
+    (warning,) = trace.provenance.warnings
+    assert warning.startswith("rows that have a delay and no time: 3;")
+    with pytest.raises(RowErrors) as caught:
+        read(row(session_id="a"), later("c", 5))
+    assert only_error(caught).field == "timestamp"
+    with pytest.raises(RowErrors) as caught:
+        read(row(session_id="a"), later("a", -5))
+    assert only_error(caught).field == "delay"
