@@ -106,7 +106,7 @@ def test_times_that_cannot_be(read, count, step, unit, meant):
 
 def test_seconds_read_as_nanoseconds_are_refused(read):
     rows = [{**ROW, "time": n} for n in range(200)]
-    with pytest.raises(TraceError, match="time_unit: got ns.*did you mean s or ms"):
+    with pytest.raises(TraceError, match=r"time_unit: got ns.*did you mean s or ms"):
         read(rows, time_unit="ns")
 
 

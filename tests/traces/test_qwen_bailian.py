@@ -127,8 +127,6 @@ def test_rows_out_of_order(read):
     trace = read(*rows)
     assert trace.arrival_s.tolist() == [5, 7, 10]
     assert trace.provenance.warnings[0].startswith("rows earlier than the row before")
-    with pytest.raises(
-        TraceError, match="rows earlier than the row before them: 1, al"
-    ):
+    with pytest.raises(TraceError, match="rows earlier than the row before them: 1"):
         read(*rows, options=ReadOptions(no_sort=True))
     assert read(*rows[1:], options=ReadOptions(no_sort=True)).num_requests == 2

@@ -42,7 +42,7 @@ def test_mooncake_is_detected(head):
 def test_unknown_content_lists_the_formats(tmp_path, content):
     path = tmp_path / "t"
     path.write_bytes(content)
-    with pytest.raises(TraceError, match="known formats: parquet, .*mooncake"):
+    with pytest.raises(TraceError, match=r"known formats: parquet, .*mooncake"):
         read_trace(path)
 
 
