@@ -72,6 +72,7 @@ from hotset.policies.history import (
 )
 from hotset.policies.jit import kernel
 from hotset.policies.key_table import NO_ENTRY
+from hotset.policies.request import CUT
 from hotset.policies.reuse_model import (
     ReuseModel,
     age_bucket,
@@ -172,7 +173,7 @@ def adaptive_on_request(
 ) -> None:
     """Learn from a request, serve it in both shadows, and judge them."""
     history, duel, table = state.blocks.history, state.duel, state.worth.table
-    duel_start(duel)
+    duel_start(duel, history, table, state.worth.ages, now)
     for i in range(keys.shape[0]):
         entry = _enter(state, keys[i], slots[i], now)
         if entry == NO_ENTRY:
@@ -214,8 +215,10 @@ def adaptive_admit(
 ) -> int:
     """Admit keys while each is worth as much as what it displaces; all under LRU."""
     worth = state.worth
+    if worth.learned[0] == 0:
+        return keys.shape[0] if request[CUT] == 0.0 else 0
     for k in range(NUM_CLASSES):
-        state.least[k] = worth.table[k, 0] if worth.learned[0] else np.inf
+        state.least[k] = worth.table[k, 0]
     return classified_admit(
         state.blocks, worth, state.least, keys, num_free, blocked, now, request
     )

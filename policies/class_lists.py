@@ -34,6 +34,7 @@ class ClassLists(NamedTuple):
     member: Int32Array  # int32[C], class of a listed slot
     used: Float64Array  # float64[C], last use of a listed slot
     at: Int32Array  # int32[K], scratch: a place in each list
+    value: Float64Array  # float64[K], scratch: what the block there is worth
 
 
 class Worth(NamedTuple):
@@ -56,6 +57,7 @@ def make_class_lists(capacity: int, num_classes: int) -> ClassLists:
         member=np.zeros(capacity, np.int32),
         used=np.zeros(capacity, np.float64),
         at=np.zeros(num_classes, np.int32),
+        value=np.zeros(num_classes, np.float64),
     )
 
 
@@ -102,45 +104,54 @@ def worth_of(worth: Worth, k: int, used: float, now: float) -> float:
 
 
 @kernel
-def _skip_blocked(lists: ClassLists, k: int, slot: int, blocked: Int32Array) -> None:
-    sentinel = lists.member.shape[0] + k
-    while slot != sentinel and blocked[slot] != 0:
+def _go_to(
+    lists: ClassLists, worth: Worth, k: int, slot: int, blocked: Int32Array, now: float
+) -> None:
+    """Go to a slot of class k, or the next unblocked one behind it."""
+    capacity = lists.member.shape[0]
+    while slot < capacity and blocked[slot] != 0:
         slot = lists.links[slot, NEWER]
     lists.at[k] = slot
+    if slot < capacity:
+        lists.value[k] = worth_of(worth, k, lists.used[slot], now)
 
 
 @kernel
-def start_choosing(lists: ClassLists, blocked: Int32Array) -> None:
+def start_choosing(
+    lists: ClassLists, worth: Worth, blocked: Int32Array, now: float
+) -> None:
     """Begin with victims: go to the oldest unblocked slot of every class."""
     capacity = lists.member.shape[0]
     for k in range(lists.at.shape[0]):
-        _skip_blocked(lists, k, lists.links[capacity + k, NEWER], blocked)
+        _go_to(lists, worth, k, lists.links[capacity + k, NEWER], blocked, now)
 
 
 @kernel
-def weakest(lists: ClassLists, worth: Worth, now: float) -> int:
+def weakest(lists: ClassLists) -> int:
     """Return the class with the least worthy slot, -1 where all are used up.
 
-    The slot itself is ``lists.at[class]``.
+    The slot is ``lists.at[class]``, what it is worth ``lists.value[class]``.
     """
     capacity = lists.member.shape[0]
     best = -1
-    least = 0.0
     for k in range(lists.at.shape[0]):
-        slot = lists.at[k]
-        if slot >= capacity:
+        if lists.at[k] >= capacity:
             continue
-        mine = worth_of(worth, k, lists.used[slot], now)
-        older = best >= 0 and lists.used[slot] < lists.used[lists.at[best]]
-        if best < 0 or mine < least or (mine == least and older):
-            best, least = k, mine
+        if best >= 0 and lists.value[k] > lists.value[best]:
+            continue
+        if best < 0 or lists.value[k] < lists.value[best]:
+            best = k
+        elif lists.used[lists.at[k]] < lists.used[lists.at[best]]:
+            best = k
     return best
 
 
 @kernel
-def pass_over(lists: ClassLists, k: int, blocked: Int32Array) -> None:
+def pass_over(
+    lists: ClassLists, worth: Worth, k: int, blocked: Int32Array, now: float
+) -> None:
     """Go on to the next unblocked slot of class k."""
-    _skip_blocked(lists, k, lists.links[lists.at[k], NEWER], blocked)
+    _go_to(lists, worth, k, lists.links[lists.at[k], NEWER], blocked, now)
 
 
 @kernel
@@ -153,13 +164,13 @@ def take_weakest(
     out: Int32Array,
 ) -> int:
     """Unlink the n least worthy unblocked slots into ``out``; return how many."""
-    start_choosing(lists, blocked)
+    start_choosing(lists, worth, blocked, now)
     for found in range(n):
-        k = weakest(lists, worth, now)
+        k = weakest(lists)
         if k < 0:
             return found
         slot = lists.at[k]
-        pass_over(lists, k, blocked)
+        pass_over(lists, worth, k, blocked, now)
         unlink(lists.links, slot)
         out[found] = slot
     return n

@@ -120,18 +120,17 @@ def classified_admit(
     admitted = min(num_free, n)
     if admitted == n:
         return n
-    start_choosing(blocks.lists, blocked)
+    start_choosing(blocks.lists, worth, blocked, now)
     while admitted < n:
-        k = weakest(blocks.lists, worth, now)
+        k = weakest(blocks.lists)
         if k < 0:
             # Nothing is left that could be evicted: the driver's business.
             return n
-        used = blocks.lists.used[blocks.lists.at[k]]
         mine = least[class_of_key(blocks, keys[admitted])]
-        if worth_of(worth, k, used, now) > mine:
+        if blocks.lists.value[k] > mine:
             request[CUT] = 1.0
             return admitted
-        pass_over(blocks.lists, k, blocked)
+        pass_over(blocks.lists, worth, k, blocked, now)
         admitted += 1
     return n
 

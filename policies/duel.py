@@ -49,6 +49,8 @@ class Duel(NamedTuple):
     links: Int32Array  # int32[N + 1, 2], the LRU cache, oldest to newest
     recent: Int32Array  # int32[N], 1 in the LRU cache
     place: Int32Array  # int32[K + 2], scratch: where the next block goes in each list
+    head: Int32Array  # int32[K], scratch: oldest member of each class that may go
+    value: Float64Array  # float64[K], scratch: what it is worth
     numbers: Int64Array  # int64[9]
     sums: Float64Array  # float64[5]
 
@@ -61,6 +63,8 @@ def make_duel(entries: int, capacity: int) -> Duel:
         links=make_links(entries),
         recent=np.zeros(entries, np.int32),
         place=np.zeros(NUM_CLASSES + 2, np.int32),
+        head=np.zeros(NUM_CLASSES, np.int32),
+        value=np.zeros(NUM_CLASSES, np.float64),
         numbers=numbers,
         sums=np.zeros(_NUM_SUMS, np.float64),
     )
@@ -85,7 +89,9 @@ def duel_forget(duel: Duel, entry: int) -> None:
 
 
 @kernel
-def duel_start(duel: Duel) -> None:
+def duel_start(
+    duel: Duel, history: History, table: Float64Array, ages: Ages, now: float
+) -> None:
     """Begin with a request."""
     entries = duel.recent.shape[0]
     for which in range(NUM_CLASSES + 1):
@@ -97,6 +103,8 @@ def duel_start(duel: Duel) -> None:
     numbers[LRU_RUNS] = 1
     numbers[LEARNED_RUNS] = 1
     numbers[LEARNED_STORES] = 1
+    for k in range(NUM_CLASSES):
+        _look_at(duel, history, table, ages, k, now)
 
 
 @kernel
@@ -144,9 +152,12 @@ def duel_learned(
     the real cache.
     """
     numbers = duel.numbers
-    if history.listed[entry] > FORGETTABLE:
+    was_in = history.listed[entry] - 1
+    if was_in >= 0:
         numbers[LEARNED_HITS] += numbers[LEARNED_RUNS]
         _place(duel, history, entry, 1 + k)
+        if duel.head[was_in] == entry:
+            _look_at(duel, history, table, ages, was_in, now)
         return
     numbers[LEARNED_RUNS] = 0
     if numbers[LEARNED_STORES] != 0:
@@ -154,12 +165,14 @@ def duel_learned(
             numbers[IN_LEARNED] += 1
             _place(duel, history, entry, 1 + k)
             return
-        victim = _weakest(history, table, ages, table[k, 0], now)
-        if victim >= 0:
+        weakest = _weakest(duel, history)
+        if weakest >= 0 and duel.value[weakest] <= table[k, 0]:
+            victim = duel.head[weakest]
             if history.slot[victim] == NO_SLOT:
                 history_list(history, victim, FORGETTABLE)
             else:
                 history_take_out(history, victim)
+            _look_at(duel, history, table, ages, weakest, now)
             _place(duel, history, entry, 1 + k)
             return
         numbers[LEARNED_STORES] = 0
@@ -174,22 +187,37 @@ def _place(duel: Duel, history: History, entry: int, which: int) -> None:
 
 
 @kernel
-def _weakest(
-    history: History, table: Float64Array, ages: Ages, mine: float, now: float
-) -> int:
-    """Return the least worthy member if it is worth no more than ``mine``, else -1."""
+def _look_at(
+    duel: Duel,
+    history: History,
+    table: Float64Array,
+    ages: Ages,
+    k: int,
+    now: float,
+) -> None:
+    """Find the oldest member of a class, unless the request that is served uses it."""
     entries = history.last.shape[0]
+    entry = history.links[entries + 1 + k, NEWER]
+    duel.head[k] = -1
+    if entry < entries and history.last[entry] != now:
+        duel.head[k] = entry
+        duel.value[k] = table[k, age_bucket(ages, now - history.last[entry])]
+
+
+@kernel
+def _weakest(duel: Duel, history: History) -> int:
+    """Return the class of the least worthy member, or -1."""
     best = -1
-    least = 0.0
     for k in range(NUM_CLASSES):
-        entry = history.links[entries + 1 + k, NEWER]
-        if entry >= entries or history.last[entry] == now:
+        if duel.head[k] < 0 or (best >= 0 and duel.value[k] > duel.value[best]):
             continue
-        worth = table[k, age_bucket(ages, now - history.last[entry])]
-        older = best >= 0 and history.last[entry] < history.last[best]
-        if best < 0 or worth < least or (worth == least and older):
-            best, least = entry, worth
-    return best if best >= 0 and least <= mine else -1
+        if (
+            best < 0
+            or duel.value[k] < duel.value[best]
+            or history.last[duel.head[k]] < history.last[duel.head[best]]
+        ):
+            best = k
+    return best
 
 
 @kernel

@@ -1,8 +1,8 @@
-"""A hash table from keys to entries, in two arrays.
+"""A hash table from keys to entries, in three arrays.
 
-Open addressing with linear probing over int64 keys. The caller owns the entries and
-says which one a key gets; erasing closes the gap in the probe run, so there are no
-tombstones. All operations are O(1) on average at the load of at most one half.
+Chained: each cell heads a list of the entries whose keys fall there. The caller owns
+the entries and says which one a key gets. All operations are O(1) on average, with at
+least as many cells as entries.
 """
 
 from __future__ import annotations
@@ -20,69 +20,63 @@ NO_ENTRY = -1
 class KeyTable(NamedTuple):
     """Arrays of one table of N entries."""
 
-    cell: Int32Array  # int32[M], M a power of two >= 2 N: entry or NO_ENTRY
+    head: Int32Array  # int32[M], M a power of two >= N: first entry or NO_ENTRY
+    following: Int32Array  # int32[N], of entries in use: next one of the cell
     key: Int64Array  # int64[N], of entries in use
 
 
 def make_key_table(entries: int) -> KeyTable:
     """Return an empty table for entries 0 to ``entries`` - 1."""
     cells = 4
-    while cells < 2 * entries:
+    while cells < entries:
         cells *= 2
     return KeyTable(
-        cell=np.full(cells, NO_ENTRY, np.int32), key=np.zeros(entries, np.int64)
+        head=np.full(cells, NO_ENTRY, np.int32),
+        following=np.full(entries, NO_ENTRY, np.int32),
+        key=np.zeros(entries, np.int64),
     )
 
 
 @kernel
 def table_clear(table: KeyTable) -> None:
     """Forget every key."""
-    table.cell[:] = NO_ENTRY
+    table.head[:] = NO_ENTRY
 
 
 @kernel
-def _hash(key: int, mask: int) -> int:
+def _cell(table: KeyTable, key: int) -> int:
     # 31 bits times a 32-bit odd constant stays within int64, not within a key's int32.
     wide: Any = np.int64(key)
-    return ((((wide ^ (wide >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20) & mask
-
-
-@kernel
-def _find_cell(table: KeyTable, key: int) -> int:
-    """Return the cell that holds a key, or the free cell where it would go."""
-    mask = table.cell.shape[0] - 1
-    at = _hash(key, mask)
-    while table.cell[at] != NO_ENTRY and table.key[table.cell[at]] != key:
-        at = (at + 1) & mask
-    return at
+    mixed = (((wide ^ (wide >> 31)) & 0x7FFFFFFF) * 0x9E3779B1) >> 20
+    return mixed & (table.head.shape[0] - 1)
 
 
 @kernel
 def table_find(table: KeyTable, key: int) -> int:
     """Return the entry of a key, or `NO_ENTRY`."""
-    return table.cell[_find_cell(table, key)]
+    entry = table.head[_cell(table, key)]
+    while entry != NO_ENTRY and table.key[entry] != key:
+        entry = table.following[entry]
+    return entry
 
 
 @kernel
 def table_put(table: KeyTable, key: int, entry: int) -> None:
-    """Give a key that has none an entry."""
-    table.cell[_find_cell(table, key)] = entry
+    """Give a key that has none an entry that has none."""
+    cell = _cell(table, key)
     table.key[entry] = key
+    table.following[entry] = table.head[cell]
+    table.head[cell] = entry
 
 
 @kernel
 def table_erase(table: KeyTable, entry: int) -> None:
-    """Forget the key of an entry, closing the gap in its probe run."""
-    mask = table.cell.shape[0] - 1
-    hole = _find_cell(table, table.key[entry])
-    at = hole
-    while True:
-        at = (at + 1) & mask
-        other = table.cell[at]
-        if other == NO_ENTRY:
-            break
-        home = _hash(table.key[other], mask)
-        if ((at - home) & mask) >= ((at - hole) & mask):
-            table.cell[hole] = other
-            hole = at
-    table.cell[hole] = NO_ENTRY
+    """Forget the key of an entry."""
+    cell = _cell(table, table.key[entry])
+    at = table.head[cell]
+    if at == entry:
+        table.head[cell] = table.following[entry]
+        return
+    while table.following[at] != entry:
+        at = table.following[at]
+    table.following[at] = table.following[entry]
