@@ -139,9 +139,11 @@ def weakest(lists: ClassLists) -> int:
             continue
         if best >= 0 and lists.value[k] > lists.value[best]:
             continue
-        if best < 0 or lists.value[k] < lists.value[best]:
-            best = k
-        elif lists.used[lists.at[k]] < lists.used[lists.at[best]]:
+        if (
+            best < 0
+            or lists.value[k] < lists.value[best]
+            or lists.used[lists.at[k]] < lists.used[lists.at[best]]
+        ):
             best = k
     return best
 
