@@ -6,6 +6,7 @@ import io
 import signal
 import sys
 from importlib.metadata import entry_points, version
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -65,6 +66,16 @@ app = typer.Typer(
 )
 
 
+class Program:
+    """What the program offers to the commands of other packages."""
+
+    def draw_summary(self, summary: dict[str, Any], path: Path) -> None:
+        """Draw the summary of a trace."""
+        from hotset.sim.commands import draw_summary
+
+        draw_summary(summary, path)
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         typer.echo(f"hotset {version('hotset')}")
@@ -73,6 +84,7 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def root(
+    context: typer.Context,
     _version: Annotated[
         bool,
         typer.Option(
@@ -84,6 +96,7 @@ def root(
     ] = False,
 ) -> None:
     """Find, prove and deploy the eviction policy of a vLLM KV-cache tier."""
+    context.obj = Program()
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -169,6 +169,13 @@ def replay(
 
         plot_study(result, plot)
     _show(result)
+
+
+def draw_summary(summary: dict[str, Any], path: Path) -> None:
+    """Draw the summary of a trace as PNG or SVG."""
+    from hotset.sim.plots import plot_summary
+
+    plot_summary(summary, path)
 
 
 def _show(result: StudyResult) -> None:

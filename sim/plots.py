@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from pathlib import Path
+from typing import Any
 
 import matplotlib
 
 matplotlib.use("Agg")
+# Names inside an SVG are random otherwise.
+matplotlib.rcParams["svg.hashsalt"] = "hotset"
 
 import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from hotset.sim.study import StudyResult
@@ -57,14 +63,22 @@ def plot_study(result: StudyResult, path: Path) -> None:
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(alpha=0.3)
     trace = result.trace
-    # A file's name may hold anything: bytes that are no text, or a formula's signs.
-    name = Path(trace.provenance.path).name.encode("utf-8", "replace").decode()
     axes.set_title(
-        f"{name}: {trace.num_requests:,} requests, "
+        f"{_shown(trace.provenance.path)}: {trace.num_requests:,} requests, "
         f"{result.workload.chunks.num_distinct:,} distinct blocks",
         parse_math=False,
     )
     axes.legend()
+    _save(figure, path)
+
+
+def _shown(path: str) -> str:
+    """Name of a file, which may hold bytes that are no text."""
+    return Path(path).name.encode("utf-8", "replace").decode()
+
+
+def _save(figure: Figure, path: Path) -> None:
+    """Write a figure; equal figures give equal bytes."""
     suffix = path.suffix.lstrip(".").lower()
     with atomic_write(path, "wb") as out, warnings.catch_warnings():
         # A name in a script that the font lacks shows boxes, which is no error.
@@ -73,3 +87,118 @@ def plot_study(result: StudyResult, path: Path) -> None:
         metadata = {"Software": None} if suffix == "png" else {"Date": None}
         figure.savefig(out, format=suffix, dpi=144, metadata=metadata)
     plt.close(figure)
+
+
+def plot_summary(summary: dict[str, Any], path: Path) -> None:
+    """Draw what `trace info` shows on one page, as PNG or SVG.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be written.
+    """
+    figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    about, shape = summary["trace"], summary["profile"]
+    figure.suptitle(
+        f"{_shown(about['path'])}: {about['requests']:,} requests, "
+        f"{about['block_tokens']}-token blocks",
+        parse_math=False,
+    )
+    _draw_arrivals(axes[0, 0], shape["over_time"])
+    _draw_working_set(axes[0, 1], shape["over_time"])
+    _draw_ceilings(axes[0, 2], summary["tails"])
+    reuse = shape["reuse"]
+    _draw_quantiles(axes[1, 0], {"reuse time": reuse["time_s"]}, "seconds")
+    distance = {"reuse distance": reuse["distance_blocks"]}
+    _draw_quantiles(axes[1, 1], distance, "distinct blocks in between")
+    lengths = {name: summary[f"{name}_tokens"] for name in ("input", "output")}
+    _draw_quantiles(axes[1, 2], lengths, "tokens of a request")
+    _save(figure, path)
+
+
+def _compact(value: float, _place: object = None) -> str:
+    """Write a number of a scale in few signs: 20k, 1.5M."""
+    for size, sign in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            return f"{value / size:g}{sign}"
+    return f"{value:g}"
+
+
+def _say_none(axes: Axes, text: str) -> None:
+    axes.text(0.5, 0.5, text, ha="center", va="center", transform=axes.transAxes)
+    axes.set_xticks([])
+    axes.set_yticks([])
+
+
+def _draw_arrivals(axes: Axes, over_time: dict[str, Any] | None) -> None:
+    axes.set_title("arrivals")
+    axes.xaxis.set_major_formatter(FuncFormatter(_compact))
+    if over_time is None:
+        return _say_none(axes, "all at one time")
+    rates = [count / over_time["width_s"] for count in over_time["requests"]]
+    axes.step(over_time["start_s"], rates, where="post", color=_COLOURS[0])
+    axes.set_ylim(0, None)
+    axes.set_xlabel("seconds since the first request")
+    axes.set_ylabel("requests per second")
+    axes.grid(alpha=0.3)
+
+
+def _draw_working_set(axes: Axes, over_time: dict[str, Any] | None) -> None:
+    axes.set_title("working set")
+    axes.xaxis.set_major_formatter(FuncFormatter(_compact))
+    if over_time is None or not any(over_time["accesses"]):
+        return _say_none(axes, "no block ids" if over_time else "all at one time")
+    start_s, width_s = over_time["start_s"], over_time["width_s"]
+    distinct, new = over_time["distinct_blocks"], over_time["new_blocks"]
+    ends = [*start_s, start_s[-1] + width_s]
+    total = list(itertools.accumulate(new, initial=0))
+    axes.plot(ends, total, color=_COLOURS[1], label="distinct so far")
+    label = f"distinct in {width_s:,.{0 if width_s >= 10 else 3}f} s"
+    axes.step(start_s, distinct, where="post", color=_COLOURS[0], label=label)
+    axes.step(start_s, new, where="post", color=_COLOURS[2], label="new in that time")
+    axes.yaxis.set_major_formatter(FuncFormatter(_compact))
+    axes.set_ylim(0, None)
+    axes.set_xlabel("seconds since the first request")
+    axes.set_ylabel("blocks")
+    axes.grid(alpha=0.3)
+    axes.legend()
+
+
+def _draw_ceilings(axes: Axes, tails: dict[str, Any]) -> None:
+    """Draw what an unbounded cache hits, under each tail rule."""
+    axes.set_title("hits of an unbounded cache")
+    if not all(row["ceiling"] for row in tails.values()):
+        return _say_none(axes, "no block ids: unknown")
+    for at, unit in enumerate(("token", "block")):
+        values = [row["ceiling"][f"{unit}_hit_ratio"] for row in tails.values()]
+        places = [i + 0.4 * at - 0.2 for i in range(len(tails))]
+        bars = axes.bar(places, values, 0.38, color=_COLOURS[at], label=f"{unit}s")
+        axes.bar_label(bars, [f"{100 * value:.1f} %" for value in values])
+    axes.set_xticks(range(len(tails)), [f"partial blocks: {tail}" for tail in tails])
+    axes.set_ylim(0, 1.15)
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.legend(loc="upper right", ncols=2)
+
+
+def _draw_quantiles(
+    axes: Axes, rows: dict[str, dict[str, float] | None], unit: str
+) -> None:
+    """Draw quantiles as cumulative shares, on an axis that holds 0."""
+    axes.set_title(", ".join(rows))
+    drawn = {name: row for name, row in rows.items() if row}
+    if not drawn:
+        return _say_none(axes, "no block is used twice")
+    for at, (name, row) in enumerate(drawn.items()):
+        points = [(row[key], int(key[1:]) / 100) for key in row if key[1:].isdigit()]
+        xs, ys = zip(*sorted(points), strict=True)
+        axes.plot(xs, ys, marker=_MARKERS[at], color=_COLOURS[at], label=name)
+    axes.set_xscale("symlog", linthresh=1.0)
+    axes.set_xlim(0, None)
+    axes.set_ylim(0, 1)
+    axes.set_xlabel(unit)
+    axes.xaxis.set_major_formatter(FuncFormatter(_compact))
+    axes.set_ylabel("share at most so long")
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    axes.grid(alpha=0.3)
+    if len(drawn) > 1:
+        axes.legend()

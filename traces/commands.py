@@ -1,6 +1,7 @@
 """The `trace` commands: look at, check, convert and generate traces."""
 
 import json
+from collections.abc import Callable
 from contextlib import suppress
 from enum import StrEnum
 from pathlib import Path
@@ -57,23 +58,53 @@ def write_json(result: dict[str, Any], path: Path) -> None:
 @takes_trace
 def info(
     source: TraceInput,
+    context: typer.Context,
     json_file: JsonOption = None,
     tail: Annotated[
         TailChoice, typer.Option("--tail", help="Tail rules to show.")
     ] = TailChoice.BOTH,
+    context_limit: Annotated[
+        int,
+        typer.Option(
+            "--context-limit",
+            help="Tokens above which a request is too long for a model.",
+        ),
+    ] = 131_072,
+    plot: Annotated[
+        Path | None,
+        typer.Option("--plot", help="Draw the trace on one page: .png or .svg."),
+    ] = None,
 ) -> None:
     """Show what a trace holds and the most that any cache could hit."""
     from hotset.traces.model import TAILS
     from hotset.traces.stats import summarise
     from hotset.traces.summary import print_summary
 
-    loaded = source.load({"--json": json_file})
+    if context_limit < 1:
+        raise TraceError(f"--context-limit {context_limit}: allowed: 1 or more")
+    draw = None if plot is None else _painter(context, plot)
+    loaded = source.load({"--json": json_file, "--plot": plot})
     tails = tuple(rule for rule in TAILS if tail in (TailChoice.BOTH, rule))
-    summary = summarise(loaded, tails)
+    summary = summarise(loaded, tails, context_limit)
     print_summary(summary)
     _print_warnings(tuple(summary["warnings"]))
     if json_file is not None:
         write_json(summary, json_file)
+    if draw is not None and plot is not None:
+        draw(summary, plot)
+
+
+def _painter(
+    context: typer.Context, plot: Path
+) -> Callable[[dict[str, Any], Path], None]:
+    """Find what draws summaries: the program that these commands are part of."""
+    if plot.suffix.lower() not in (".png", ".svg"):
+        raise TraceError(f"--plot {plot}: allowed endings are .png and .svg")
+    painter = getattr(context.find_root().obj, "draw_summary", None)
+    if painter is None:
+        raise TraceError("--plot: drawn by the hotset program only")
+    draw: Callable[[dict[str, Any], Path], None] = painter
+    return draw
 
 
 @app.command()

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from hotset.traces.errors import TraceError
 from hotset.traces.model import TAILS, Accesses, Tail, Trace
+from hotset.traces.profile import DEFAULT_CONTEXT_TOKENS, profile
 
 _QUANTILES = (0.0, 0.25, 0.5, 0.75, 0.9, 0.99, 1.0)
 
@@ -142,7 +143,11 @@ def hit_runs(accesses: Accesses) -> NDArray[np.int64]:
     return runs
 
 
-def summarise(trace: Trace, tails: tuple[Tail, ...] = TAILS) -> dict[str, Any]:
+def summarise(
+    trace: Trace,
+    tails: tuple[Tail, ...] = TAILS,
+    max_context: int = DEFAULT_CONTEXT_TOKENS,
+) -> dict[str, Any]:
     """Figures to look at before replaying a trace.
 
     Parameters
@@ -150,13 +155,16 @@ def summarise(trace: Trace, tails: tuple[Tail, ...] = TAILS) -> dict[str, Any]:
     trace : Trace
         The trace.
     tails : tuple of {"drop", "count"}
-        Tail rules to show.
+        Tail rules to show; reuse and working set are under the first.
+    max_context : int
+        Tokens, prompt and answer, above which a request counts as too long.
 
     Returns
     -------
     dict
         JSON values: identity, sizes, lengths, times, `tails` with accesses,
-        distinct blocks and ceiling for each tail rule, definitions, warnings.
+        distinct blocks and ceiling for each tail rule, `profile`, definitions,
+        warnings. Ceilings are None without block ids.
     """
     provenance = trace.provenance
     known = trace.session >= 0
@@ -186,6 +194,7 @@ def summarise(trace: Trace, tails: tuple[Tail, ...] = TAILS) -> dict[str, Any]:
         "tails": {tail: _tail_summary(trace, tail) for tail in tails},
         "requests_without_blocks": int(np.count_nonzero(~_has_blocks(trace))),
         "commonest_first_block_ratio": commonest / trace.num_requests,
+        "profile": profile(trace, trace.accesses(tails[0]), max_context),
         "span_s": float(trace.arrival_s[-1] - trace.arrival_s[0]),
         "distinct_timestamps": int(np.count_nonzero(np.diff(trace.arrival_s))) + 1,
         "input_tokens": _quantiles(trace.input_tokens),
@@ -200,6 +209,9 @@ def summarise(trace: Trace, tails: tuple[Tail, ...] = TAILS) -> dict[str, Any]:
             "request's head that earlier requests referred to",
             "token_hit_ratio": "hit tokens / all input tokens",
             "block_hit_ratio": "hit blocks / accesses under the tail rule",
+            "reuse_time": "seconds from a block's use before to this one",
+            "reuse_distance": "distinct blocks used in between",
+            "over_context": "requests with more input and output tokens than that",
             "commonest_first_block_ratio": "requests that begin with the commonest "
             "first block / requests",
         },
@@ -218,7 +230,9 @@ def _tail_summary(trace: Trace, tail: Tail) -> dict[str, Any]:
     return {
         "accesses": accesses.ids.size,
         "distinct_blocks": accesses.num_distinct,
-        "ceiling": {
+        "ceiling": None
+        if trace.num_accesses == 0
+        else {
             "token_hit_ratio": most.token_hit_ratio,
             "block_hit_ratio": most.block_hit_ratio,
             "hit_tokens": most.hit_tokens,

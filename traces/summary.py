@@ -29,7 +29,7 @@ def print_summary(summary: dict[str, Any]) -> None:
         line = Text.assemble((name.ljust(width), "bold"), one_line(value))
         # Values such as digests are copied: the terminal may wrap, we do not.
         console.print(line, soft_wrap=True)
-    for table in (_lengths(summary), _ceilings(summary)):
+    for table in (_lengths(summary), _reuse(summary), _ceilings(summary)):
         console.print()
         _print_whole(console, table)
 
@@ -54,6 +54,17 @@ def _lengths(summary: dict[str, Any]) -> Table:
     return table
 
 
+def _reuse(summary: dict[str, Any]) -> Table:
+    """Tabulate times and distances between two uses of a block."""
+    reuse = summary["profile"]["reuse"]
+    table = Table("until the next use", "p10", "p50", "p90", "p99", box=None)
+    names = ("p10", "p50", "p90", "p99")
+    for key, label in (("time_s", "seconds"), ("distance_blocks", "distinct blocks")):
+        row = reuse[key]
+        table.add_row(label, *(f"{row[name]:,.6g}" if row else "-" for name in names))
+    return table
+
+
 def _ceilings(summary: dict[str, Any]) -> Table:
     """Blocks, and the most that any cache could hit, by tail rule."""
     table = Table("partial last block", "accesses", "distinct", box=None)
@@ -66,8 +77,10 @@ def _ceilings(summary: dict[str, Any]) -> Table:
             labels[tail],
             f"{row['accesses']:,}",
             f"{row['distinct_blocks']:,}",
-            f"{100 * most['token_hit_ratio']:.2f} %",
-            f"{100 * most['block_hit_ratio']:.2f} %",
+            *(
+                f"{100 * most[f'{unit}_hit_ratio']:.2f} %" if most else "unknown"
+                for unit in ("token", "block")
+            ),
         )
     return table
 
@@ -81,6 +94,8 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     sessions = f"{summary['sessions']:,}"
     if summary["requests_without_session"]:
         sessions += f" ({summary['requests_without_session']:,} requests in none)"
+    if turns := summary["profile"]["turns_per_session"]:
+        sessions += f", {turns['mean']:.1f} requests each, at most {turns['max']:,}"
     facts = [
         ("trace", about["path"]),
         ("format", f"{about['format']}, {about['block_tokens']} tokens per block"),
@@ -95,9 +110,29 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     facts += [
         ("requests", f"{about['requests']:,} ({about['rejected']:,} rows rejected)"),
         ("span", f"{span_s:,.1f} s{rate}"),
-        ("distinct times", f"{summary['distinct_timestamps']:,}"),
+        ("clock", _clock(summary)),
         ("sessions", sessions),
+        ("ids", _ids(about)),
         ("without block ids", f"{summary['requests_without_blocks']:,} requests"),
         ("commonest first block", f"in {first:.1f} % of requests"),
+        ("long requests", _long(summary["profile"]["over_context"])),
     ]
     return facts
+
+
+def _clock(summary: dict[str, Any]) -> str:
+    times = summary["profile"]["timestamps"]
+    text = f"{times['distinct']:,} distinct times"
+    if times["median_step_s"] is not None:
+        text += f", {times['median_step_s']:.6g} s apart (median)"
+    return f"{text}, up to {times['most_requests_at_once']:,} at once"
+
+
+def _ids(about: dict[str, Any]) -> str:
+    meaning = "whole prefixes (chained)" if about["chained"] else "single blocks"
+    return f"stand for {meaning}, scope {about['id_scope']}"
+
+
+def _long(over: dict[str, Any]) -> str:
+    share = 100 * over["request_ratio"]
+    return f"{over['requests']:,} ({share:.1f} %) over {over['max_context_tokens']:,}"
