@@ -10,8 +10,6 @@ from typing import Any
 import matplotlib
 
 matplotlib.use("Agg")
-# Names inside an SVG are random otherwise.
-matplotlib.rcParams["svg.hashsalt"] = "hotset"
 
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
@@ -85,7 +83,9 @@ def _save(figure: Figure, path: Path) -> None:
         warnings.filterwarnings("ignore", message="Glyph")
         # No date and no version: equal results give equal bytes.
         metadata = {"Software": None} if suffix == "png" else {"Date": None}
-        figure.savefig(out, format=suffix, dpi=144, metadata=metadata)
+        # Names inside an SVG are random otherwise.
+        with plt.rc_context({"svg.hashsalt": "hotset"}):
+            figure.savefig(out, format=suffix, dpi=144, metadata=metadata)
     plt.close(figure)
 
 

@@ -124,7 +124,7 @@ def _clock(summary: dict[str, Any]) -> str:
     times = summary["profile"]["timestamps"]
     text = f"{times['distinct']:,} distinct times"
     if times["median_step_s"] is not None:
-        text += f", {times['median_step_s']:.6g} s apart (median)"
+        text += f", mostly {times['median_step_s']:.6g} s apart"
     return f"{text}, up to {times['most_requests_at_once']:,} at once"
 
 
