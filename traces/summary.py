@@ -122,7 +122,7 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _clock(summary: dict[str, Any]) -> str:
     times = summary["profile"]["timestamps"]
-    text = f"{times['distinct']:,} distinct times"
+    text = f"{times['distinct']:,} times"
     if times["median_step_s"] is not None:
         text += f", mostly {times['median_step_s']:.6g} s apart"
     return f"{text}, up to {times['most_requests_at_once']:,} at once"

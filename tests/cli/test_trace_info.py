@@ -23,7 +23,7 @@ def test_figures_of_a_public_trace(public_traces, tmp_path):
     result = tmp_path / "out.json"
     output = run("trace", "info", file, "--json", result)
     for text in (
-        "1,180 distinct times, mostly 3 s apart, up to 28 at once",
+        "1,180 times, mostly 3 s apart, up to 28 at once",
         "stand for whole prefixes (chained), scope global",
         "in 100.0 % of requests",
         "0 (0.0 %) over 131,072",
