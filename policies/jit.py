@@ -1,10 +1,10 @@
 """The decorator of every native kernel, and its cache on disk.
 
 Numba's own cache watches only the file of the function it stores, so a cached
-caller would keep running the old code of a callee that was edited. Here the
-cache folder is named by a digest of all sources that kernels come from, and each
-compiled signature is one file, so processes that compile at once cannot mix up
-entries. Where no folder can be written, kernels compile without a cache.
+caller would keep running the old code of a callee that was edited. Here each
+compiled signature is one file, named by a digest of all sources that its code can come
+from, so processes that compile at once cannot mix up entries. Where no folder can be
+written, kernels compile without a cache.
 """
 
 from __future__ import annotations
@@ -16,11 +16,10 @@ import inspect
 import logging
 import os
 import pickle
-import shutil
 import sys
 import tempfile
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
@@ -29,11 +28,14 @@ import numba
 from numba import types
 from numba.core import caching, compiler, config
 
+from hotset.policies.sources import digest_of
+
 F = TypeVar("F", bound=Callable[..., Any])
 
 _LOG = logging.getLogger(__name__)
-_KEPT_DIGESTS = 8
+_KEPT_ENTRIES = 10_000
 _DIGEST_BYTES = 32
+_KERNEL_FILES: dict[type, set[str]] = {}
 
 
 # Kernels allocate nothing, so numba's reference counting is off in them: its atomic
@@ -49,7 +51,7 @@ def kernel(function: F) -> F:
     """
     compiled = numba.njit(nogil=True, **OPTIONS)(function)
     if hasattr(compiled, "_cache"):
-        folder = cache_folder(inspect.getfile(function))
+        folder = cache_folder()
         if folder is not None:
             compiled._cache = KernelCache(function, folder)
     return compiled
@@ -87,6 +89,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
     def __init__(self, function: Callable[..., Any], folder: Path) -> None:
         self._impl = caching.CompileResultCacheImpl
         self._name = f"{function.__module__}.{function.__qualname__}"
+        self._file = inspect.getfile(function)
         self._line = function.__code__.co_firstlineno
         self._folder = folder
         self._enabled = True
@@ -121,6 +124,7 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
         path = self._path(sig, target_context.codegen())
         try:
             content = path.read_bytes()
+            os.utime(path)
         except OSError:
             return None
         digest, content = content[:_DIGEST_BYTES], content[_DIGEST_BYTES:]
@@ -141,12 +145,15 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             with tempfile.NamedTemporaryFile(dir=self._folder, delete=False) as out:
                 out.write(content)
             os.replace(out.name, path)
+            _drop_unused(self._folder)
         except OSError as error:
             _LOG.warning("compiled kernel %s is not cached: %s", self._name, error)
 
     def _path(self, sig: Any, codegen: Any) -> Path:
         text = f"{numba.__version__} {sys.version_info[:2]} {codegen.magic_tuple()} "
-        text += f"{self._line} " + " ".join(_type_name(t) for t in sig)
+        text += f"{digest_of(frozenset({self._file}))} {self._line} " + " ".join(
+            _type_name(t) for t in sig
+        )
         digest = hashlib.sha256(text.encode()).hexdigest()[:32]
         return self._folder / f"{self._name}-{digest}.nbc"
 
@@ -165,35 +172,38 @@ def _type_name(numba_type: Any) -> str:
 
 @functools.cache
 def _sources_of(state_type: type) -> str:
-    """Return a digest of the sources beside a state's; a new one where there are none.
+    """Return a digest of the sources of a state and of its kernels.
 
-    A class that was typed into an interpreter has no file to watch.
+    A class that was typed into an interpreter has no file to watch: its digest is new
+    in every process.
     """
     try:
-        source_file = inspect.getfile(state_type)
+        files = {inspect.getfile(state_type)} | _KERNEL_FILES.get(state_type, set())
+        return digest_of(frozenset(files))
     except (OSError, TypeError):
         return uuid.uuid4().hex
-    return _digest(frozenset({Path(source_file).parent.resolve()}))
+
+
+def note_kernels(state_type: type, kernels: Iterable[Callable[..., Any]]) -> None:
+    """Note which functions callers reach through the type of a state."""
+    _KERNEL_FILES[state_type] = {
+        getattr(kernel, "py_func", kernel).__code__.co_filename for kernel in kernels
+    }
 
 
 @functools.cache
-def cache_folder(source_file: str) -> Path | None:
-    """Return the writable folder for kernels of a source file, or None.
+def cache_folder() -> Path | None:
+    """Return the writable folder for kernels, or None.
 
-    The folder is named by a digest of all sources beside this module and beside
-    ``source_file``. ``NUMBA_CACHE_DIR`` and ``XDG_CACHE_HOME`` are honoured.
+    ``NUMBA_CACHE_DIR`` and ``XDG_CACHE_HOME`` are honoured.
     """
-    digest = _digest(
-        frozenset({Path(__file__).parent.resolve(), Path(source_file).parent.resolve()})
-    )
     for base in _cache_bases():
-        folder = base / digest
+        folder = base / "kernels"
         try:
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             tempfile.TemporaryFile(dir=folder).close()
         except OSError:
             continue
-        _drop_old_digests(base, folder)
         return folder
     _log_no_cache()
     return None
@@ -202,15 +212,6 @@ def cache_folder(source_file: str) -> Path | None:
 @functools.cache
 def _log_no_cache() -> None:
     _LOG.warning("no folder for compiled kernels can be written: compiling each time")
-
-
-@functools.cache
-def _digest(folders: frozenset[Path]) -> str:
-    state = hashlib.sha256()
-    for folder in sorted(folders):
-        for path in sorted(folder.glob("*.py")):
-            state.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return state.hexdigest()[:24]
 
 
 def _cache_bases() -> list[Path]:
@@ -224,16 +225,12 @@ def _cache_bases() -> list[Path]:
     return bases
 
 
-def _drop_old_digests(base: Path, current: Path) -> None:
-    """Keep the newest few source digests, so that edits do not fill the disk."""
+@functools.cache
+def _drop_unused(folder: Path) -> None:
+    """Keep the entries used last, once a process: edits must not fill the disk."""
     try:
-        os.utime(current)
-        folders = sorted(
-            (path for path in base.iterdir() if path.is_dir()),
-            key=lambda path: path.stat().st_mtime,
-        )
-        for old in folders[:-_KEPT_DIGESTS]:
-            if old != current:
-                shutil.rmtree(old, ignore_errors=True)
+        entries = [(path.stat().st_mtime, path) for path in folder.glob("*.nbc")]
+        for _, path in sorted(entries)[:-_KEPT_ENTRIES]:
+            path.unlink(missing_ok=True)
     except OSError as error:
         _LOG.debug("old compiled kernels are kept: %s", error)

@@ -37,7 +37,7 @@ from numba import types
 from numba.extending import overload
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
-from hotset.policies.jit import OPTIONS, body_for_overload
+from hotset.policies.jit import OPTIONS, body_for_overload, note_kernels
 
 
 def _on_request(
@@ -128,6 +128,7 @@ def register_kernels(state_type: type, kernels: Kernels) -> None:
     if state_type in _KERNELS:
         raise ValueError(f"state type {state_type.__name__} has kernels already")
     _KERNELS[state_type] = kernels
+    note_kernels(state_type, vars(kernels).values())
 
 
 def kernels_of(state: Any) -> Kernels:

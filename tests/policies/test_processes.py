@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hotset.policies import jit, lru
+from hotset.policies import driver, fifo, jit, lru, sources, verbs
 from hotset.sim import loop
 from hotset.traces import model
 
@@ -29,7 +29,7 @@ def run(folder, *policies, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=1200,
     )
     assert done.returncode == 0, done.stderr
     return done.stdout, done.stderr
@@ -123,31 +123,54 @@ def test_an_edited_policy_of_another_package_is_compiled_anew(tmp_path):
             env={**os.environ, "NUMBA_CACHE_DIR": str(tmp_path / "cache")},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=1200,
         )
         assert done.returncode == 0, done.stderr
         victims.append(done.stdout)
     assert victims == ["[7] 0\n", "[7] 0\n", "[9] 0\n"]
 
 
-def test_the_digest_follows_every_source(tmp_path):
-    digest = jit._digest.__wrapped__
-    one, two = tmp_path / "one", tmp_path / "two"
-    one.mkdir()
-    two.mkdir()
-    (one / "a.py").write_text("x = 1\n")
-    (two / "b.py").write_text("y = 1\n")
-    seen = {digest(frozenset({one, two}))}
+def test_the_digest_follows_every_source_beside_a_file_of_another_package(tmp_path):
+    def digest():
+        sources._read.cache_clear()
+        return sources.digest_of.__wrapped__(frozenset({str(tmp_path / "a.py")}))
+
+    (tmp_path / "a.py").write_text("x = 1\n")
+    (tmp_path / "b.py").write_text("y = 1\n")
+    seen = {digest()}
     for change in ("y = 2\n", "y = 1 \n", ""):
-        (two / "b.py").write_text(change)
-        seen.add(digest(frozenset({one, two})))
-    (two / "c.py").write_text("")
-    seen.add(digest(frozenset({one, two})))
-    (two / "b.py").rename(two / "d.py")
-    seen.add(digest(frozenset({one, two})))
-    assert len(seen) == 6
-    (two / "notes.txt").write_text("no source")
-    assert digest(frozenset({two, one})) in seen
+        (tmp_path / "b.py").write_text(change)
+        seen.add(digest())
+    (tmp_path / "c.py").write_text("")
+    seen.add(digest())
+    (tmp_path / "b.py").rename(tmp_path / "d.py")
+    seen.add(digest())
+    (tmp_path / "d.py").write_text("from hotset.policies.heap import Heap\n")
+    seen.add(digest())
+    assert len(seen) == 7
+    (tmp_path / "notes.txt").write_text("no source")
+    assert digest() in seen
+
+
+def test_sources_are_what_a_module_imports():
+    def names(module):
+        return {name for name, _ in sources._all_sources([module.__file__])}
+
+    found = names(fifo)
+    assert {"policies/fifo.py", "policies/lru.py", "policies/heap.py"} <= found
+    assert not {"policies/marconi.py", "policies/__init__.py"} & found
+    # Names in parentheses, and a module imported as a name of its package.
+    assert {"policies/slots.py", "policies/verbs.py"} <= names(loop)
+    assert "policies/request.py" in names(driver)
+
+
+def test_a_state_depends_on_the_sources_of_its_kernels():
+    """Wherever the state's class itself stands."""
+    for state_type, files in jit._KERNEL_FILES.items():
+        for function in vars(verbs._KERNELS[state_type]).values():
+            code = getattr(function, "py_func", function).__code__
+            assert code.co_filename in files
+    assert len(jit._KERNEL_FILES) > 8
 
 
 @pytest.fixture(scope="module")
