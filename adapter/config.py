@@ -2,20 +2,24 @@
 
 ``policy`` and ``admission`` name a policy and an admission rule, either as the command
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
-0.01}``). Everything that is wrong with a configuration is said at once.
+0.01}``). ``trusted_tags`` says whether clients' tenants and ends of sessions count. The
+key ``"evoke"`` of evoke-vllm is read as well. Everything that is wrong with a
+configuration is said at once.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hotset.adapter.evoke import asks_for_evoke, evoke_policy
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
 
-_KEYS = ("policy", "admission")
+_KEYS = ("policy", "admission", "trusted_tags")
 
 
 @dataclass(frozen=True)
@@ -29,12 +33,15 @@ class AdapterConfig:
     admission, admission_params : AdmissionSpec, Params
         The admission rule; the default is vLLM's own ``store_threshold`` and
         ``max_tracker_size``, where they are set.
+    trusted_tags : bool
+        Whether clients' tenants and ends of sessions count.
     """
 
     policy: PolicySpec
     params: Params
     admission: AdmissionSpec
     admission_params: Params
+    trusted_tags: bool = False
 
     def describe(self) -> str:
         """Return the effective configuration on one line."""
@@ -42,8 +49,17 @@ class AdapterConfig:
         return f"policy {self.policy.label(self.params)}, admission {admission}"
 
 
-def read_config(extra_config: Mapping[str, Any]) -> AdapterConfig:
+def read_config(
+    extra_config: Mapping[str, Any], environment: Mapping[str, str] | None = None
+) -> AdapterConfig:
     """Read the adapter's part of ``kv_connector_extra_config``.
+
+    Parameters
+    ----------
+    extra_config : mapping
+        The whole of it.
+    environment : mapping, optional
+        Environment variables, for those of evoke-vllm; default the process's own.
 
     Raises
     ------
@@ -59,13 +75,36 @@ def read_config(extra_config: Mapping[str, Any]) -> AdapterConfig:
         if key not in _KEYS
     ]
     admission = given.get("admission", _stock_threshold(extra_config))
-    policy = _read(POLICIES, "policy", given.get("policy", "lru"), faults)
+    environment = os.environ if environment is None else environment
+    policy = _policy(extra_config, given, environment, faults)
     rule = _read(ADMISSIONS, "admission", admission, faults)
     if policy is not None and (policy[0].offline or policy[0].unbounded):
         faults.append(f'"hotset": policy {policy[0].name} cannot run in a server')
+    trusted_tags = given.get("trusted_tags", False)
+    if not isinstance(trusted_tags, bool):
+        faults.append(
+            f'"hotset": "trusted_tags" is {trusted_tags!r}: true or false is needed'
+        )
     if faults or policy is None or rule is None:
         raise PolicyError("\n".join(faults))
-    return AdapterConfig(*policy, *rule)
+    return AdapterConfig(*policy, *rule, trusted_tags)
+
+
+def _policy(
+    extra_config: Mapping[str, Any],
+    given: Mapping[str, Any],
+    environment: Mapping[str, str],
+    faults: list[str],
+) -> tuple[PolicySpec, Params] | None:
+    if "policy" in given:
+        if "evoke" in extra_config:
+            faults.append(
+                '"evoke" and "hotset": "policy" both choose the policy: leave out one'
+            )
+        return _read(POLICIES, "policy", given["policy"], faults)
+    if asks_for_evoke(extra_config, environment):
+        return evoke_policy(extra_config, environment, faults)
+    return _read(POLICIES, "policy", "lru", faults)
 
 
 def _stock_threshold(extra_config: Mapping[str, Any]) -> Any:

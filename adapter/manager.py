@@ -12,6 +12,7 @@ from keys to slots and back.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,6 +20,7 @@ from typing import Any
 from vllm.v1.kv_offload import base
 
 from hotset.adapter import compat
+from hotset.adapter.tags import TagReader
 from hotset.policies.driver import PolicyDriver, Request
 
 
@@ -40,10 +42,18 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         The tier.
     enable_events : bool
         Whether stores and removals are collected for `take_events`.
+    trusted_tags : bool
+        Whether clients' tenants and ends of sessions count.
     """
 
-    def __init__(self, driver: PolicyDriver[Any], enable_events: bool = False) -> None:
+    def __init__(
+        self,
+        driver: PolicyDriver[Any],
+        enable_events: bool = False,
+        trusted_tags: bool = False,
+    ) -> None:
         self.driver = driver
+        self.tags = TagReader(trusted_tags)
         self._events: list[Any] | None = [] if enable_events else None
         self._live: dict[str, _Live] = {}
 
@@ -51,7 +61,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
 
     def on_new_request(self, req_context: Any) -> Any:
         """Start a request."""
-        self._live[req_context.req_id] = _Live(self.driver.begin())
+        self._live[req_context.req_id] = _Live(self._begin(req_context))
         return base.RequestOffloadingContext()
 
     def on_request_finished(self, req_context: Any) -> None:
@@ -126,12 +136,17 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         taken, self._events = self._events, None if self._events is None else []
         return taken or ()
 
+    def _begin(self, req_context: Any) -> Request:
+        params = getattr(req_context, "kv_transfer_params", None)
+        tags = self.tags.read(params, time.monotonic())
+        return self.driver.begin(source_type=tags.source_type, priority=tags.priority)
+
     def _start(self, req_context: Any, keys: Iterable[Any]) -> _Live:
         """Tell the policy of a request, on the first call that knows its keys."""
         live = self._live.get(req_context.req_id)
         if live is None:
             # A last store can follow the end of its request in some versions.
-            live = _Live(self.driver.begin(), is_started=True)
+            live = _Live(self._begin(req_context), is_started=True)
         known = len(live.keys)
         self._note_keys(live, req_context, keys)
         if not live.is_started:

@@ -34,6 +34,7 @@ from vllm.v1.kv_offload.cpu.policies.base import CachePolicy
 
 from hotset.adapter import compat
 from hotset.adapter.names import SPEC_MODULE, SPEC_NAME, class_name
+from hotset.adapter.tags import TagReader
 from hotset.policies import POLICIES, PolicyError
 from hotset.policies.base import known_names
 from hotset.policies.driver import PolicyDriver, Request, Status
@@ -89,6 +90,7 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
         self.cache_capacity = cache_capacity
         self.driver: PolicyDriver[Any] = PolicyDriver(spec, params, cache_capacity)
         self.driver.warm_up()
+        self.tags = TagReader()  # nobody can say here that clients are trusted
         order = str(getattr(params, "order", ""))
         self._mirrors_vllm = order.startswith("vllm-")
         # Up to 0.30 a touch is a use, later what a finished request leaves behind.
@@ -205,11 +207,17 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
         """Return what is known of a request, a new one where that is nothing."""
         live = compat.request_state(req_context, _Live)
         if live is None or live.owner is not self._owner:
-            if self.driver.spec.age_unit == "second":
-                self.driver.now_s = time.monotonic()
-            live = _Live(self._owner, self.driver.begin())
+            live = _Live(self._owner, self._begin(req_context))
             compat.keep_request_state(req_context, live)
         return live
+
+    def _begin(self, req_context: Any) -> Request:
+        now_s = time.monotonic()
+        if self.driver.spec.age_unit == "second":
+            self.driver.now_s = now_s
+        params = getattr(req_context, "kv_transfer_params", None)
+        tags = self.tags.read(params, now_s)
+        return self.driver.begin(source_type=tags.source_type, priority=tags.priority)
 
     def _start(self, live: _Live, req_context: Any, keys: list[Any]) -> None:
         """Tell the policy of keys that it has not heard of in this request."""
@@ -267,7 +275,7 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
 
     def _insert(self, live: _Live | None, keys: list[Any]) -> None:
         if live is None:
-            live = _Live(self._owner, self.driver.begin())
+            live = _Live(self._owner, self._begin(None))
         self._start(live, None, keys)
         self.driver.insert(live.request, keys, [live.keys[key] for key in keys])
         if not self._mirrors_vllm:

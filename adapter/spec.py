@@ -65,7 +65,9 @@ class HotsetOffloadingSpec(CPUOffloadingSpec):  # type: ignore[misc]
                 driver.capacity,
                 compat.blocks_per_chunk(self),
             )
-            self._hotset_manager = HotsetManager(driver, compat.events_enabled(self))
+            self._hotset_manager = HotsetManager(
+                driver, compat.events_enabled(self), config.trusted_tags
+            )
         return self._hotset_manager
 
     def get_worker(self, kv_caches: Any) -> Any:

@@ -1,6 +1,7 @@
 """The built wheel in a vLLM environment: entry points, the spec, vLLM's own manager."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -35,9 +36,9 @@ def run(words, site, folder, stdin=""):
     )
 
 
-def serve(engine, site, folder):
+def serve(engine, site, folder, **more):
     out = folder / "answer.json"
-    job = json.dumps({"engine": engine, "prompts": PROMPTS})
+    job = json.dumps({"engine": engine, "prompts": PROMPTS, **more})
     done = run(["-m", "support.serve", str(out)], site, folder, job)
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-6000:])
@@ -82,7 +83,7 @@ def test_the_wheel_is_what_runs_and_vllm_sees_its_plugin(site, tmp_path):
 
 
 def test_the_spec_by_its_name_alone(site, without_offload, tmp_path):
-    engine = {"chunks": 40, "by_name": True, "policy": "marconi:reuse=log,decay=0.01"}
+    engine = {"chunks": 40, "by_name": True, "trusted_tags": True, "policy": "marconi"}
     served = serve(engine, site, tmp_path)
     assert_served(served, without_offload, 40)
 
@@ -94,15 +95,32 @@ def test_a_registered_policy_in_vllms_own_manager(
     served = serve({"chunks": 40, "eviction_policy": policy}, site, tmp_path)
     assert_served(served, without_offload, 40)
     cls = {"hotset-marconi": "HotsetMarconiPolicy", "hotset-lru": "HotsetLruPolicy"}
-    assert served["policies"] == [{"class": cls[policy], "resident": 40, "faults": 0}]
+    assert served["policies"] == [
+        {"class": cls[policy], "resident": 40, "faults": 0, "invalid_tags": {}}
+    ]
 
 
 def test_a_policy_by_class_and_module_path(site, without_offload, tmp_path):
+    """Clients send tags, good ones and wrong ones; every request is served."""
     engine = {
         "chunks": 40,
         "eviction_policy": "HotsetRelevancePolicy",
         "module_path": "hotset.adapter.policy",
     }
-    served = serve(engine, site, tmp_path)
+    tags = [
+        {"hotset": {"priority": 2, "source_type": "user", "session": "s"}},
+        {"hotset": {"priority": math.nan, "source_type": ["user"]}},
+        {"evoke": {"priority": "high", "evoke_session": 3}},
+        None,
+        {"hotset": "priority"},
+    ]
+    served = serve(engine, site, tmp_path, tags=tags)
     assert_served(served, without_offload, 40)
-    assert [p["class"] for p in served["policies"]] == ["HotsetRelevancePolicy"]
+    (policy,) = served["policies"]
+    assert policy["class"] == "HotsetRelevancePolicy"
+    wrong = len(PROMPTS) // len(tags)
+    assert policy["invalid_tags"] == {
+        "priority": 2 * wrong,
+        "source_type": wrong,
+        "hotset": wrong,
+    }

@@ -14,7 +14,7 @@ from support.vllm_engine import counters, make_engine, serve
 def main():
     job = json.load(sys.stdin)
     llm = make_engine(**job["engine"])
-    outputs, cached = serve(llm, job["prompts"])
+    outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
     if "support.stock_spec" in sys.modules:
         answer["policies"] = sys.modules["support.stock_spec"].described()

@@ -34,9 +34,9 @@ def numbers_of(keys):
     return [number_of(key) for key in keys]
 
 
-def context(name, chain=()):
+def context(name, chain=(), params=None):
     """A request as the scheduler makes it; ``chain`` are its keys as numbers."""
-    made = base.ReqContext(req_id=name)
+    made = base.ReqContext(req_id=name, kv_transfer_params=params)
     if hasattr(made, "set_offload_key_position"):
         for i, number in enumerate(chain):
             made.set_offload_key_position(key_of(number), (i + 1) * TOKENS)
@@ -74,8 +74,8 @@ class Calls:
         self.job = set if as_sets else list
         self.context = {}
 
-    def new(self, name, chain):
-        self.context[name] = context(name, chain)
+    def new(self, name, chain, params=None):
+        self.context[name] = context(name, chain, params)
         self.manager.on_new_request(self.context[name])
 
     def lookup(self, name, number):

@@ -24,6 +24,7 @@ def described():
             "class": type(policy).__name__,
             "resident": len(policy.driver),
             "faults": policy.driver.num_faults,
+            "invalid_tags": dict(policy.tags.invalid),
         }
         for policy in {id(policy): policy for policy in MADE}.values()
     ]

@@ -4,6 +4,7 @@ Numba comes in only once an engine runs: vLLM's CPU build looks into every loade
 when its first engine starts, and trips over llvmlite.
 """
 
+import itertools
 import os
 import random
 from pathlib import Path
@@ -96,15 +97,22 @@ def make_prompts(count, seed=0):
     ]
 
 
-def serve(llm, prompts):
-    """Output tokens and cached tokens of each prompt, one at a time."""
+def serve(llm, prompts, tags=(None,)):
+    """Output tokens and cached tokens of each prompt, one at a time.
+
+    ``tags`` are what clients send as ``kv_transfer_params``, one prompt after another.
+    """
     from vllm import SamplingParams
 
-    sampling = SamplingParams(
-        max_tokens=OUTPUT_TOKENS, temperature=0, ignore_eos=True, detokenize=False
-    )
     outputs, cached = [], []
-    for prompt in prompts:
+    for prompt, sent in zip(prompts, itertools.cycle(tags), strict=False):
+        sampling = SamplingParams(
+            max_tokens=OUTPUT_TOKENS,
+            temperature=0,
+            ignore_eos=True,
+            detokenize=False,
+            extra_args=None if sent is None else {"kv_transfer_params": sent},
+        )
         (served,) = llm.generate(
             [{"prompt_token_ids": prompt}], sampling, use_tqdm=False
         )
