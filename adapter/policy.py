@@ -80,7 +80,9 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
 
     def __init__(self, cache_capacity: int) -> None:
         spec, params = POLICIES.parse(self.text)
-        if spec.refuses(params):
+        order = str(getattr(params, "order", ""))
+        self._mirrors_vllm = order.startswith("vllm-")
+        if spec.refuses(params) and not self._mirrors_vllm:
             raise PolicyError(
                 f"hotset: policy {self.text} can refuse to store a chunk, which vLLM's "
                 "eviction_policy cannot: it needs the spec, "
@@ -91,10 +93,11 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
         self.driver: PolicyDriver[Any] = PolicyDriver(spec, params, cache_capacity)
         self.driver.warm_up()
         self.tags = TagReader()  # nobody can say here that clients are trusted
-        order = str(getattr(params, "order", ""))
-        self._mirrors_vllm = order.startswith("vllm-")
         # Up to 0.30 a touch is a use, later what a finished request leaves behind.
         self._touch_is_use = order in ("vllm-0.24", "vllm-0.30")
+        # vLLM's ARC counts what a request found, at its end; what a request asked for
+        # in vain, and another one stored, its LRU renews and its ARC does not.
+        self._is_arc = spec.name == "arc"
         self._owner = object()
         self._chunks: dict[Any, Any] = {}
         self._held: dict[Any, int] = {}  # chunks not evictable, by when they were taken
@@ -164,20 +167,27 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
 
     def touch(self, keys: Iterable[Any], req_context: Any = None) -> None:
         """Note a request's keys, resident or not; vLLM up to 0.30 names them here."""
-        live = self._note(req_context, list(keys))
-        if self._mirrors_vllm:
-            tell = self.driver.hit if self._touch_is_use else self.driver.finish
-            tell(live.request, list(keys))
+        touched = list(keys)
+        live = self._note(req_context, touched)
+        if self._mirrors_vllm and self._touch_is_use:
+            self.driver.observe(live.request, touched)
+            self.driver.hit(live.request, touched)
+        elif self._mirrors_vllm:
+            self.driver.finish(live.request, touched)
 
     def on_store_miss(self, keys: Iterable[Any], req_context: Any) -> None:
         """Note keys that a request is about to store."""
-        self._note(req_context, list(keys))
+        missing = list(keys)
+        live = self._note(req_context, missing)
+        depths = [live.keys[key] for key in missing]
+        self.driver.announce(live.request, missing, depths)
 
     def on_request_access(self, keys: Iterable[Any], req_context: Any) -> None:
         """Note keys that a request uses for the first time."""
-        live = self._note(req_context, list(keys))
-        if self._mirrors_vllm:
-            self.driver.hit(live.request, list(keys))
+        used = list(keys)
+        live = self._note(req_context, used)
+        if self._mirrors_vllm and not self._is_arc:
+            self.driver.hit(live.request, used)
 
     def on_request_finished(
         self,
@@ -190,7 +200,11 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
         keys = [key for group in key_groups for key in group]
         live = self._note(req_context, keys)
         if self._mirrors_vllm:
-            self.driver.finish(live.request, _by_position(keys, req_context))
+            keys = _by_position(keys, req_context)
+            if self._is_arc:
+                keys = [k for k in keys if k in reused_keys or k in insertion_only_keys]
+                self.driver.hit(live.request, [k for k in keys if k in reused_keys])
+            self.driver.finish(live.request, keys)
         else:
             self.driver.finish(live.request, live.keys)
         for key in live.keys:
@@ -230,9 +244,10 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
             live.keys[key] = live.num_in_group.get(group, 0)
             live.num_in_group[group] = live.keys[key] + 1
         self._announce(live, new)
-        self.driver.observe(live.request, new)
-        if not live.is_started and not self._mirrors_vllm:
-            self.driver.hit(live.request, new)
+        if not self._mirrors_vllm:
+            self.driver.observe(live.request, new)
+            if not live.is_started:
+                self.driver.hit(live.request, new)
         live.is_started = True
 
     def _announce(self, live: _Live, keys: list[Any]) -> None:

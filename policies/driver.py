@@ -138,6 +138,9 @@ class PolicyDriver(Generic[K]):
             tier.evict(1)
             tier.remove([3])
             tier.reset()
+            tier.announce(tier.begin(), [4], [0])
+            tier.insert(tier.begin(), [4], [0])
+            tier.reset()
             tier._cache.fall_back()
 
     # What is there
@@ -292,26 +295,29 @@ class PolicyDriver(Generic[K]):
         taken, victims = result
         evicted = self._forget(victims)
         stored = [keys[i] for i in places[: len(taken)].tolist()]
-        for key, slot in zip(stored, taken.tolist(), strict=True):
-            self._slot_of[key] = slot
-            self._key_in[slot] = key
-        self._writing[taken] = True
-        block(self._slots, taken)
-        self._keys_used += len(taken)
+        self._enter(stored, taken)
         return Stored(stored, evicted)
+
+    def announce(
+        self, request: Request, keys: Sequence[K], depths: Sequence[int]
+    ) -> None:
+        """Tell the policy of missing blocks that the caller will `insert`.
+
+        That is what `offer` does before it evicts; here the caller evicts.
+        """
+        at = np.array(depths, np.int64)
+        self._cache.announce(_fold(keys), at, self._now(), request.fields)
 
     def insert(
         self, request: Request, keys: Sequence[K], depths: Sequence[int]
     ) -> None:
-        """Take in blocks that the caller stores in any case, in room that is there.
+        """Take in missing blocks that the caller stores in any case.
 
-        A policy that refuses one is at fault: the LRU order takes over and stores it.
+        There must be free slots for them. They are being written until `complete`.
         """
-        self.offer(request, keys, depths)
-        left = [i for i, key in enumerate(keys) if key not in self]
-        if left:
-            self._cache.fail("it refused blocks that were stored in any case")
-            self.offer(request, [keys[i] for i in left], [depths[i] for i in left])
+        at = np.array(depths, np.int64)
+        taken = self._cache.place(_fold(keys), at, self._now(), request.fields)
+        self._enter(keys, taken)
 
     def complete(self, keys: Iterable[K], success: bool = True) -> list[K]:
         """End the writing of blocks: readable, or gone again; return which were."""
@@ -372,6 +378,15 @@ class PolicyDriver(Generic[K]):
         if self.spec.age_unit == "second":
             return self.now_s
         return float(self._num_requests - 1)
+
+    def _enter(self, keys: Sequence[K], slots: Int32Array) -> None:
+        """Note which new keys are in which slots; they are being written."""
+        for key, slot in zip(keys, slots.tolist(), strict=True):
+            self._slot_of[key] = slot
+            self._key_in[slot] = key
+        self._writing[slots] = True
+        block(self._slots, slots)
+        self._keys_used += len(slots)
 
     def _find(self, keys: Sequence[K]) -> Int32Array:
         slot_of = self._slot_of

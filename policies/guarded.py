@@ -24,10 +24,11 @@ from hotset.policies.slots import (
     give_back,
     make_slots,
     num_free,
+    place,
     slots_clear,
     store,
 )
-from hotset.policies.verbs import NO_LINKS, on_remove, reset
+from hotset.policies.verbs import NO_LINKS, admit, on_remove, reset
 
 _LOG = logging.getLogger(__name__)
 
@@ -102,6 +103,44 @@ class GuardedPolicy:
             return victims if found == n else None
         return None
 
+    def announce(
+        self, keys: Int64Array, depths: Int64Array, now: float, request: Float64Array
+    ) -> None:
+        """Tell the policy of missing keys that will be placed, wanted or not."""
+        try:
+            admit(
+                self._state,
+                keys,
+                depths,
+                int(num_free(self.slots)),
+                self.slots.blocked,
+                now,
+                request,
+            )
+        except Exception as error:
+            self._fall_back(error)
+
+    def place(
+        self, keys: Int64Array, depths: Int64Array, now: float, request: Float64Array
+    ) -> Int32Array:
+        """Put missing keys into free slots, of which there must be enough."""
+        taken = np.empty(len(keys), np.int32)
+        try:
+            place(
+                self._state,
+                self._second(),
+                self.slots,
+                keys,
+                depths,
+                now,
+                request,
+                taken,
+            )
+        except Exception as error:
+            # Slots and links come first, so they hold the keys by now.
+            self._fall_back(error)
+        return taken
+
     def store(
         self, keys: Int64Array, depths: Int64Array, now: float, request: Float64Array
     ) -> Placed | None:
@@ -142,10 +181,6 @@ class GuardedPolicy:
                 return Placed(taken[:stored], victims[:evicted])
             break
         return Placed(taken[:0], victims[:gone]) if gone else None
-
-    def fail(self, reason: str) -> None:
-        """Fall back because the policy broke its contract."""
-        self._fall_back(reason)
 
     def fall_back(self) -> None:
         """Go on with the LRU order from now on."""

@@ -204,6 +204,26 @@ def evict(
 
 
 @kernel
+def place(
+    policy: Any,
+    links: Any,
+    slots: Slots,
+    keys: KeyArray,
+    depths: Int64Array,
+    now: float,
+    request: Float64Array,
+    taken: Int32Array,
+) -> None:
+    """Put missing keys into free slots, of which there must be enough.
+
+    The arguments are those of `store`; nobody is asked whether the keys are wanted.
+    """
+    take_slots(slots, keys, taken)
+    on_insert(links, taken, keys, depths, now, request)
+    on_insert(policy, taken, keys, depths, now, request)
+
+
+@kernel
 def store(
     policy: Any,
     links: Any,

@@ -1,7 +1,5 @@
 """The cache policy by itself: start-up checks, atomic evictions, waiting calls."""
 
-import logging
-
 import pytest
 
 from hotset.policies import POLICIES, PolicyError
@@ -164,17 +162,10 @@ def test_heads_outlive_tails_also_in_batches(ours, stock):
     assert gone == list(range(8, -1, -1))
 
 
-def test_a_policy_that_fails_is_replaced_by_lru(ours, stock, caplog):
-    """Also one that refuses although it said that it never does."""
-    from hotset.policies import verbs
-
+def test_nobody_is_asked_whether_a_chunk_is_wanted(ours, stock):
+    """vLLM stores it in any case; a policy that would refuse has to live with it."""
     tier = ours.policy_class("marconi")(cache_capacity=4)
-    state = tier.driver._cache.state
-    state.numbers[1] = 5  # its admission threshold
-    with caplog.at_level(logging.ERROR):
-        fill(tier, stock, range(4))
-        gone = tier.evict(4, set())
-    assert len(gone) == 4
-    assert tier.driver.num_faults == 1
-    assert "it refused blocks that were stored in any case" in caplog.text
-    assert verbs.kernels_of(tier.driver._cache.state) is not verbs.kernels_of(state)
+    tier.driver._cache.state.numbers[1] = 5  # its admission threshold
+    fill(tier, stock, range(4))
+    assert len(tier.evict(4, set())) == 4
+    assert tier.driver.num_faults == 0

@@ -168,11 +168,13 @@ def play_policy_script(script, policy):
     return faults_of(tier)
 
 
-def play_scripts(name, version, policy):
+def play_scripts(name, version, policy, touched):
     """Play what was recorded of a policy; return what differed and how many scripts."""
+    if version is None:
+        return [], 0
     scripts = [s for s in load(f"manager_{version}") if s["policy"] == name]
     wrong = [play_manager_script(script, policy) for script in scripts]
     if version != "0.33.0":  # no policy scripts were recorded there
         more = load(f"{name}_{version}")
-        wrong += [play_policy_script(script, policy) for script in more]
+        wrong += [play_policy_script(script, touched) for script in more]
     return [what for what in wrong if what], len(wrong)

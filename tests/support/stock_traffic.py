@@ -144,12 +144,17 @@ def run_beside(seed, theirs, ours, steps=600):
     return traffic.count, faults_of(managers[1]._policy)
 
 
-def beside(name, text, version, num_random):
-    """A policy of ours beside vLLM's own: recorded scripts, then random ones."""
+def beside(name, order, touched_order, version, num_random):
+    """A policy of ours beside vLLM's own: recorded scripts, then random ones.
+
+    In ``touched_order`` the policy's own touch does what vLLM's does; from 0.32 on its
+    manager does not call it.
+    """
     theirs = stock_policy_class(name)
-    ours = policy_class(text)
-    wrong, num_scripts = play_scripts(name, version, ours)
-    of_theirs, _ = play_scripts(name, version, theirs)
+    ours = policy_class(f"{name}:order={order}")
+    touched = policy_class(f"{name}:order={touched_order}")
+    wrong, num_scripts = play_scripts(name, version, ours, touched)
+    of_theirs, _ = play_scripts(name, version, theirs, theirs)
     counts = Counter()
     differing = []
     for seed in range(num_random):
