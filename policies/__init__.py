@@ -9,10 +9,15 @@ from hotset.policies import (
     arc,
     belady,
     fifo,
+    gdsf,
     guard,
+    lfu,
     lru,
     marconi,
     relevance,
+    s3fifo,
+    sieve,
+    tinylfu,
     unbounded,
 )
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
@@ -29,6 +34,11 @@ for _spec in (
     guard.SPEC,
     adaptive.SPEC,
     arc.SPEC,
+    lfu.SPEC,
+    gdsf.SPEC,
+    sieve.SPEC,
+    s3fifo.SPEC,
+    tinylfu.SPEC,
 ):
     POLICIES.add(_spec)
 for _rule in (admission.ALWAYS, admission.THRESHOLD):

@@ -52,7 +52,7 @@ from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArra
 from hotset.policies.ghosts import ghost_drop, ghost_find
 from hotset.policies.jit import kernel
 from hotset.policies.key_table import NO_ENTRY
-from hotset.policies.request import SCRATCH
+from hotset.policies.ordering import number_of
 from hotset.policies.verbs import Kernels, register_kernels
 
 _USERS = 4
@@ -79,7 +79,7 @@ class Arc32State(NamedTuple):
     users: Int64Array  # int64[C, 4]
     ghost_users: Int64Array  # int64[2 C, 4]
     adapted: Int64Array  # int64[2 C]
-    last_request: Int64Array  # int64[1]
+    numbered: Int64Array  # int64[1]
 
 
 def make_arc_of_vllm(order: str, capacity: int) -> Any:
@@ -91,7 +91,7 @@ def make_arc_of_vllm(order: str, capacity: int) -> Any:
             users=np.zeros((capacity, _USERS), np.int64),
             ghost_users=np.zeros((2 * capacity, _USERS), np.int64),
             adapted=np.zeros(2 * capacity, np.int64),
-            last_request=np.zeros(1, np.int64),
+            numbered=np.zeros(1, np.int64),
         )
     pending = np.zeros(capacity, np.int32)
     return (Arc24State if order == "vllm-0.24" else Arc30State)(lists, pending)
@@ -198,15 +198,6 @@ def touch_on_hit(
 
 
 @kernel
-def _number(state: Arc32State, request: Float64Array) -> int:
-    """Return the request's number, 1 or more."""
-    if request[SCRATCH] == 0.0:
-        state.last_request[0] += 1
-        request[SCRATCH] = state.last_request[0]
-    return int(request[SCRATCH])
-
-
-@kernel
 def once_admit(
     state: Arc32State,
     keys: KeyArray,
@@ -218,7 +209,7 @@ def once_admit(
 ) -> int:
     """Adapt to the ghosts among the blocks on offer; admit everything."""
     ghosts = state.lists.ghosts
-    number = _number(state, request)
+    number = number_of(request, state.numbered)
     for i in range(keys.shape[0] - 1, -1, -1):
         entry = ghost_find(ghosts, keys[i])
         if entry != NO_ENTRY and state.adapted[entry] != number:
@@ -260,7 +251,7 @@ def once_on_hit(
     state: Arc32State, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
     """Note who found slots."""
-    number = _number(state, request)
+    number = number_of(request, state.numbered)
     for i in range(slots.shape[0]):
         state.users[slots[i], number % _USERS] = number
 
@@ -270,7 +261,7 @@ def once_on_finish(
     state: Arc32State, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
     """Move blocks that the request found to T2; renew those that it stored."""
-    number = _number(state, request)
+    number = number_of(request, state.numbered)
     for i in range(slots.shape[0] - 1, -1, -1):
         slot = int(slots[i])
         was_found = state.users[slot, number % _USERS] == number

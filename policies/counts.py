@@ -33,7 +33,7 @@ class CountTable(NamedTuple):
     """Arrays of one table of N entries."""
 
     keys: KeyTable
-    seen: Int64Array  # int64[N], at least 1 where in use
+    seen: Int64Array  # int64[N], at least 1 where in use, unless halved
     links: Int32Array  # int32[N + 2, 2]: list 0 seen once, list 1 more often
     free: Int32Array  # int32[N]: stack of given-back entries
     numbers: Int64Array  # int64[4]: size, bound, given-back entries, fresh entries
@@ -114,6 +114,21 @@ def count_recent(table: CountTable, key: int) -> int:
         _drop_oldest(table)
     _add(table, key, 1)
     return 1
+
+
+@kernel
+def count_up_to(table: CountTable, key: int, most: int) -> None:
+    """Count a key as `count_recent` does, but not beyond ``most``."""
+    count_recent(table, key)
+    entry = table_find(table.keys, key)
+    table.seen[entry] = min(table.seen[entry], most)
+
+
+@kernel
+def counts_halve(table: CountTable) -> None:
+    """Halve every count; a key may be left with 0 and stays in the table."""
+    for entry in range(table.numbers[_FRESH]):
+        table.seen[entry] >>= 1
 
 
 @kernel

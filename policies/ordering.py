@@ -4,13 +4,15 @@ Within a request, later calls make blocks look newer. Insert, then use of the pr
 in order; a second insertion, or one after a use, leaves tails newer than heads. The
 request's scratch field carries this from call to call, so that a policy puts its blocks
 in order when the request finishes only where that is needed.
+
+Policies that tell a request's own blocks from others number requests with `number_of`.
 """
 
 from __future__ import annotations
 
-from hotset.policies.arrays import Float64Array
+from hotset.policies.arrays import Float64Array, Int64Array
 from hotset.policies.jit import kernel
-from hotset.policies.request import HIT_BLOCKS, SCRATCH
+from hotset.policies.request import HIT_BLOCKS, NUMBER, SCRATCH
 
 _UNUSED, _IN_ORDER, _DISORDERED = 0.0, 1.0, 2.0
 
@@ -39,3 +41,15 @@ def needs_order(request: Float64Array) -> bool:
     if disordered:
         request[SCRATCH] = _IN_ORDER
     return bool(disordered)
+
+
+@kernel
+def number_of(request: Float64Array, numbered: Int64Array) -> int:
+    """Return the request's number, 1 or more, given at the first call.
+
+    ``numbered`` counts the requests that have one, int64[1].
+    """
+    if request[NUMBER] == 0.0:
+        numbered[0] += 1
+        request[NUMBER] = numbered[0]
+    return int(request[NUMBER])

@@ -14,4 +14,5 @@ SOURCE_TYPE = 3  # index into SOURCE_TYPES, -1 where unknown
 PRIORITY = 4  # the client's priority, 1 where unknown
 SCRATCH = 5  # the policy's own, 0 at the start of a request
 CUT = 6  # the policy's own: 1 once it has refused a block; the rest is stranded behind
+NUMBER = 6  # or, where the policy refuses nothing, the number that it gave the request
 REQUEST_FIELDS = 7

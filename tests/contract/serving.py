@@ -10,9 +10,13 @@ def online_names():
     return [spec.name for spec in specs if not (spec.offline or spec.unbounded)]
 
 
+# Parameters under which policies that refuse make room for a newcomer.
+WITH_ROOM = {"guard": "guard:distance=0", "tinylfu": "tinylfu:window=0.5"}
+
+
 def storing_texts():
     """The same, with parameters under which they make room for a newcomer."""
-    return ["guard:distance=0" if name == "guard" else name for name in online_names()]
+    return [WITH_ROOM.get(name, name) for name in online_names()]
 
 
 def make_driver(text, capacity, admission_text="always"):

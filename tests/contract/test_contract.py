@@ -119,7 +119,15 @@ BY_USE = [t for t in TAIL_FIRST if not ("fifo" in t or "w_recency=0.0" in t)]
 
 # Blocks used twice and blocks used once are not compared by age.
 COUNT_WITHOUT_THE_BLOCK = ("marconi", "relevance")
-WORTH_BEFORE_AGE = (*COUNT_WITHOUT_THE_BLOCK, "arc")
+WORTH_BEFORE_AGE = (
+    *COUNT_WITHOUT_THE_BLOCK,
+    "arc",
+    "lfu",
+    "gdsf",
+    "sieve",
+    "s3fifo",
+    "tinylfu",
+)
 
 
 @pytest.mark.parametrize("text", BY_USE)

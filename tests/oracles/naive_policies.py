@@ -331,6 +331,13 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
     ``orders`` are those that `lru` and `arc` have by themselves.
     """
     from oracles.naive_adaptive import NaiveAdaptive, NaiveGuard
+    from oracles.naive_classic import (
+        NaiveGdsf,
+        NaiveLfu,
+        NaiveS3Fifo,
+        NaiveSieve,
+        NaiveTinyLfu,
+    )
 
     name, _, rest = text.partition(":")
     options = plain_options(rest)
@@ -341,7 +348,12 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
         return ARC_ORDERS[orders[1] if order == "auto" else order](capacity)
     if name == "belady":
         return NaiveBelady(requests, **options)
-    sized = {"guard": NaiveGuard, "adaptive": NaiveAdaptive}
+    sized = {
+        "guard": NaiveGuard,
+        "adaptive": NaiveAdaptive,
+        "s3fifo": NaiveS3Fifo,
+        "tinylfu": NaiveTinyLfu,
+    }
     if name in sized:
         return sized[name](capacity, **options)
     made = {
@@ -349,5 +361,8 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
         "marconi": NaiveMarconi,
         "relevance": NaiveRelevance,
         "unbounded": NaiveUnbounded,
+        "lfu": NaiveLfu,
+        "gdsf": NaiveGdsf,
+        "sieve": NaiveSieve,
     }
     return made[name](**options)

@@ -11,7 +11,9 @@ from hotset.policies.counts import (
     count_of,
     count_offer,
     count_recent,
+    count_up_to,
     counts_clear,
+    counts_halve,
     make_counts,
 )
 
@@ -101,3 +103,20 @@ def test_many_keys_keep_their_counts(dtype):
         model.see(int(key))
     for key in range(2001):
         assert count_of(table, key) == model.of(key), key
+
+
+@table_settings
+@given(BOUNDS, st.lists(st.one_of(IDS, st.just("halve")), max_size=60))
+def test_counts_up_to_a_most_and_halved(bound, keys):
+    table, model = make_counts(bound), RecentTracker(bound)
+    for key in keys:
+        if key == "halve":
+            counts_halve(table)
+            for known in model.counts:
+                model.counts[known] //= 2
+        else:
+            count_up_to(table, key, 3)
+            model.see(key)
+            model.counts[key] = min(model.counts[key], 3)
+        seen = {key for key in keys if key != "halve"}
+        check(table, model.counts, seen, bound)

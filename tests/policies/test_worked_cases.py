@@ -174,3 +174,70 @@ def test_belady_takes_the_deepest():
 def test_unbounded():
     rows = history([[0, 1], [2], [0, 1], [0, 3]], "unbounded", 1)
     assert rows == [(0, []), (0, []), (2, []), (1, [])]
+
+
+def test_arc():
+    # 2 slots; T1 | T2, oldest first, B1 and the target (p):
+    #   [0] [1] [0]  1 | 0          [2]  T1 is longer than p = 0, 1 goes: 2 | 0, B1 1
+    #   [1]          in B1: p = 1; T1 is not longer than p, T2 gives 0: 2 | 1, B2 0
+    #   [0]          in B2: p = 0; T1 gives 2: | 1 0, B1 2
+    #   [3]          T1 is empty: T2 gives 1: 3 | 0
+    rows = history([[0], [1], [0], [2], [1], [0], [3]], "arc", 2)
+    assert [gone for _, gone in rows] == [[], [], [], [1], [0], [2], [1]]
+
+
+def test_arc_of_vllm_stores_ghosts_in_t1():
+    # As above up to [1]: 0.32 adapts to 1 (p = 1) and evicts from T1 while it is as
+    # long as that, so 2 goes, and 1 is in T1 again; then [3] takes 1, not 0.
+    rows = history([[0], [1], [0], [2], [1], [3]], "arc:order=vllm-0.32", 2)
+    assert [gone for _, gone in rows] == [[], [], [], [1], [2], [1]]
+
+
+def test_lfu():
+    # Uses: 0 three, 1 one. 2 puts 1 out, 3 puts 2 out: 0 is never the least used.
+    rows = history([[0], [0], [0], [1], [2], [3]], "lfu", 2)
+    assert [gone for _, gone in rows] == [[], [], [], [], [1], [2]]
+
+
+def test_lfu_after_hits_on_one_of_two():
+    # T33: after three hits on A (0) and one on B (1), B goes.
+    rows = history([[0], [1], [0], [0], [0], [1], [2]], "lfu", 2)
+    assert rows[-1] == (0, [1])
+
+
+def test_gdsf():
+    # Worth is uses + L, L the worth last evicted. 0 has worth 3 from the start.
+    #   [1] worth 1   [2] evicts 1, L = 1, worth 2   [3] evicts 2, L = 2, worth 3
+    #   [4] 0 and 3 are worth 3, 0 was used longer ago
+    rows = history([[0], [0], [0], [1], [2], [3], [4]], "gdsf", 2)
+    assert [gone for _, gone in rows] == [[], [], [], [], [1], [2], [0]]
+
+
+def test_sieve():
+    # Oldest first; * was used. [0 1 2] stored one by one, 0 used: 0* 1 2
+    #   [3] the hand passes 0 and takes 1: 0 2 3, hand at 2
+    #   [4] takes 2, hand at 3    [3] used    [5] passes 3, takes 4
+    #   4 was the newest, so the hand starts anew at the oldest: [6] takes 0
+    paths = [[0], [1], [2], [0], [3], [4], [3], [5], [6]]
+    rows = history(paths, "sieve", 3)
+    assert [gone for _, gone in rows[4:]] == [[1], [2], [], [4], [0]]
+
+
+def test_s3fifo():
+    # 4 slots, S should have 1. 0 is used twice: it moves to M when it comes up.
+    #   [4] 0 to M, 1 goes      [5] 2 goes      [1] is a ghost: into M, and 3 goes
+    #   S: 4 5, M: 0 1. [6] [7] take 4 and 5; 0 and 1 stay.
+    paths = [[0], [1], [2], [3], [0], [0], [4], [5], [1], [6], [7]]
+    rows = history(paths, "s3fifo:small=0.25", 4)
+    assert [gone for _, gone in rows[6:]] == [[1], [2], [3], [4], [5]]
+
+
+def test_tinylfu():
+    # 3 slots, window of 1, at most 1 protected. After [2], W | P | Q: 2 | 1 | 0; 0 and
+    # 1 were seen twice.
+    #   [3] 2 was seen once, 1 twice: 2 goes, W 3
+    #   [3] again, and [4]: 3 was seen twice, 1 as well: a tie, 3 goes
+    #   [4] [4] [5]: 4 was seen three times, so it wins and 1 goes
+    paths = [[0], [1], [0], [1], [2], [3], [3], [4], [4], [4], [5]]
+    rows = history(paths, "tinylfu", 3)
+    assert [gone for _, gone in rows[5:]] == [[2], [], [3], [], [], [1]]

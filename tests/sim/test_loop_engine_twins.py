@@ -38,6 +38,11 @@ POLICY_TEXTS = [
     "belady:bypass=false",
     "unbounded",
     "arc:order=paper",
+    "lfu",
+    "gdsf",
+    "sieve",
+    "s3fifo:small=0.4",
+    "tinylfu:window=0.2",
 ]
 
 

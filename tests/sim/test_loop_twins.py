@@ -57,6 +57,13 @@ POLICY_TEXTS = [
     "arc:order=vllm-0.30",
     "arc:order=vllm-0.32",
     "arc:order=vllm-0.33",
+    "lfu",
+    "gdsf",
+    "sieve",
+    "s3fifo",
+    "s3fifo:small=0.5",
+    "tinylfu",
+    "tinylfu:window=0.4",
 ]
 ADMISSION_TEXTS = [
     "threshold",
