@@ -104,6 +104,14 @@ ModelOption = Annotated[
         help="For capacities in bytes: the model's Hugging Face config.",
     ),
 ]
+FlatOption = Annotated[
+    bool,
+    typer.Option(
+        "--flat",
+        help="Replay every block access by itself, as simulators without a prefix "
+        "rule do: a hit is a block that is cached when it is accessed.",
+    ),
+]
 
 
 @takes_trace
@@ -120,6 +128,7 @@ def replay(
     step_tokens: StepTokensOption = 8192,
     kv_bytes_per_token: KvBytesOption = None,
     model: ModelOption = None,
+    flat: FlatOption = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed, 0 or more.")] = 0,
     json: JsonOption = None,
     per_request: Annotated[
@@ -153,6 +162,7 @@ def replay(
         step_tokens=step_tokens,
         kv_bytes_per_token=kv_bytes_per_token if model is None else of_model(model),
         seed=seed,
+        flat=flat,
     )
     if plot is not None and plot.suffix.lower() not in (".png", ".svg"):
         raise PolicyError(f"--plot {plot}: allowed endings are .png and .svg")

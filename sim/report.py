@@ -28,6 +28,8 @@ def print_study(result: StudyResult, console: Console) -> None:
     )
     console.print(Text(about), soft_wrap=True)
     notes = [f"engine {study.engine.name}", f"admission {_admission(study)}"]
+    if study.flat:
+        notes.append("flat: every access by itself")
     if study.gpu_blocks:
         notes.append(f"{study.gpu_blocks:,} GPU blocks in front")
     if first:
@@ -105,7 +107,7 @@ def write_per_request(result: StudyResult, path: Path) -> None:
     TraceError
         If the file cannot be written.
     """
-    trace = result.trace
+    trace = result.workload.trace  # of accesses, where the study is flat
     names = [f"{run.label}@{run.capacity_blocks}" for run in result.runs]
     columns = [
         np.arange(trace.num_requests).tolist(),

@@ -19,6 +19,7 @@ from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.sim.capacity import Capacity
 from hotset.sim.engines import EngineRules
+from hotset.sim.flat import flatten
 from hotset.sim.replay import Replay, RunConfig, RunResult
 from hotset.sim.workload import Workload
 from hotset.traces.errors import TraceError
@@ -47,6 +48,16 @@ DEFINITIONS = {
 }
 
 
+FLAT_DEFINITIONS = {
+    **DEFINITIONS,
+    "hit": "a block that is cached when it is accessed, whatever stands before it",
+    "token_hit_ratio": "tokens in hit blocks / tokens in accessed blocks",
+    "request_hit_ratio": "hit blocks / accesses: each access is a request",
+    "flat": "every access is a request of its own: no prefix has to be whole, and "
+    "requests, warmup and what policies count by request mean accesses",
+}
+
+
 @dataclass(frozen=True)
 class Study:
     """What to replay.
@@ -67,6 +78,8 @@ class Study:
         For capacities in bytes.
     seed : int
         For policies that draw at random.
+    flat : bool
+        Whether every access is replayed by itself, see `hotset.sim.flat`.
     """
 
     policies: Sequence[tuple[PolicySpec, Params]]
@@ -80,6 +93,7 @@ class Study:
     step_tokens: int = 8192
     kv_bytes_per_token: int | None = None
     seed: int = 0
+    flat: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,8 +155,9 @@ class StudyResult:
                 "step_tokens": study.step_tokens,
                 "kv_bytes_per_token": study.kv_bytes_per_token,
                 "seed": study.seed,
+                "flat": study.flat,
             },
-            "definitions": DEFINITIONS,
+            "definitions": FLAT_DEFINITIONS if study.flat else DEFINITIONS,
             "warnings": self.warnings,
             "runs": [dataclasses.asdict(run) for run in self.runs],
         }
@@ -186,6 +201,8 @@ def _check(study: Study) -> None:
     has_engine = not study.engine.is_none or study.gpu_blocks > 0
     if has_engine and study.tail == "count":
         raise PolicyError("--tail count: an engine caches full blocks only")
+    if study.flat and (has_engine or study.chunk_tokens is not None):
+        raise PolicyError("--flat: not with --engine, --gpu-blocks or --chunk-tokens")
 
 
 def run_study(
@@ -216,7 +233,10 @@ def run_study(
             f"{trace.provenance.path}: no reuse information: lengths alone say nothing "
             "about cache hits; --synthetic-reuse MODEL makes reuse up"
         )
-    workload = Workload(trace, study.tail, study.chunk_tokens)
+    if study.flat:
+        workload = Workload(flatten(trace, study.tail), "count")
+    else:
+        workload = Workload(trace, study.tail, study.chunk_tokens)
     configs = _configs(workload, study)
     total = int(workload.chunks.offsets[-1]) * len(configs)
     done = 0
