@@ -4,7 +4,7 @@ import io
 import os
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import IO
 
@@ -140,6 +140,49 @@ class _opened:
 
     def __exit__(self, *_: object) -> None:
         self._file.close()
+
+
+class Joined(Source):
+    """Several files of lines, read one after the other as one trace.
+
+    Parameters
+    ----------
+    sources : list of Source
+        The open files, whose ids mean the same.
+
+    Attributes
+    ----------
+    paths : list of str
+        Names of the files.
+    on_file : callable or None
+        Told the name of each file before its lines.
+    """
+
+    def __init__(self, sources: list[Source]) -> None:
+        self._sources = sources
+        self.path = sources[0].path
+        self.paths = [source.path for source in sources]
+        self.head = sources[0].head
+        self.on_file: Callable[[str], None] | None = None
+
+    def chunks(self) -> Iterator[bytes]:
+        """Raise: only lines can be joined."""
+        raise TraceError(f"{self.path}: this format cannot be merged: it has no lines")
+
+    def lines(self) -> Iterator[tuple[int, bytes]]:
+        """Lines of all files, numbered within each."""
+        for source in self._sources:
+            if self.on_file is not None:
+                self.on_file(source.path)
+            yield from source.lines()
+
+    def sha256(self) -> str:
+        """Digest of the lines "DIGEST  NAME" of the files, as of a folder's."""
+        digests = {
+            f"{at}/{os.path.basename(source.path)}": source.sha256()
+            for at, source in enumerate(self._sources)
+        }
+        return sha256_of_names(digests)
 
 
 @contextmanager

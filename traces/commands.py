@@ -133,13 +133,70 @@ def convert(
             "--out", help="FILE.parquet, FILE.jsonl, .jsonl.gz or .jsonl.zst."
         ),
     ],
+    merge: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--merge",
+            metavar="TRACE",
+            help="More files of the same format whose ids mean the same; several "
+            "times for several. Refused where ids hold within a file only.",
+        ),
+    ] = None,
+    window: Annotated[
+        str | None,
+        typer.Option(
+            "--window",
+            metavar="FROM:TO",
+            help="Keep requests so many seconds after the first; TO may be absent.",
+        ),
+    ] = None,
+    max_context: Annotated[
+        int | None,
+        typer.Option(
+            "--max-context",
+            help="Leave out requests of more input and output tokens.",
+        ),
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option("--limit", help="Keep so many requests.")
+    ] = None,
+    rate: Annotated[
+        float | None,
+        typer.Option("--rate", help="Let requests come so many times as fast."),
+    ] = None,
+    anonymise: Annotated[
+        Path | None,
+        typer.Option(
+            "--anonymise",
+            metavar="KEY_FILE",
+            help="Hash names under the key in a file, and begin at 0 s.",
+        ),
+    ] = None,
 ) -> None:
-    """Write a trace in another form, told by the output's ending."""
+    """Write a trace in another form, told by the output's ending.
+
+    Options apply in the order in which they are listed, and are recorded in the
+    trace as far as the form can hold that.
+    """
+    from hotset.traces import transform
     from hotset.traces.write import write_trace, writer_for
 
     writer_for(out)
-    loaded = source.load({"--out": out})
+    loaded = source.load({"--out": out}, {"--anonymise": anonymise}, merge or ())
+    with options_named(lambda name: f"--{name.replace('_', '-')}"):
+        if window is not None:
+            loaded = transform.window(loaded, window)
+        if max_context is not None:
+            loaded = transform.max_context(loaded, max_context)
+        if limit is not None:
+            loaded = transform.limit(loaded, limit)
+        if rate is not None:
+            loaded = transform.rate(loaded, rate)
+        if anonymise is not None:
+            loaded = transform.anonymise(loaded, anonymise)
     lost = write_trace(loaded, out)
+    for step in loaded.provenance.steps:
+        typer.echo(one_line(step))
     typer.echo(f"{one_line(out)}: {loaded.num_requests} requests written")
     _print_warnings(loaded.provenance.warnings)
     if lost:

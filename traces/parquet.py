@@ -89,9 +89,16 @@ def _describe(trace: Trace) -> dict[str, Any]:
         "chained": trace.chained,
         "source_type_names": list(trace.source_type_names),
         "tenant_names": list(trace.tenant_names),
-        # The first source: converting twice changes nothing.
-        "origin": dataclasses.asdict(trace.provenance.origin or trace.provenance),
+        # The first source, with all that was done since: converting twice changes
+        # nothing.
+        "origin": dataclasses.asdict(_first_source(trace.provenance)),
     }
+
+
+def _first_source(provenance: Provenance) -> Provenance:
+    if provenance.origin is None:
+        return provenance
+    return dataclasses.replace(provenance.origin, steps=provenance.steps)
 
 
 def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:

@@ -1,8 +1,10 @@
 """Formats by name, and reading a trace of any of them."""
 
+import dataclasses
 import difflib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack
 
 from hotset.traces import (
     generic_csv,
@@ -15,7 +17,7 @@ from hotset.traces import (
     qwen_bailian,
     sharegpt,
 )
-from hotset.traces.bundles import head_of_first, is_bundle, open_input
+from hotset.traces.bundles import Joined, head_of_first, is_bundle, open_input
 from hotset.traces.errors import ArgumentError, TraceError, shorten
 from hotset.traces.files import Source, atomic_write
 from hotset.traces.formats import FormatSpec, OnBadRow
@@ -164,6 +166,7 @@ def read_trace(
     rejects: str | os.PathLike[str] | None = None,
     max_reject_share: float = 0.1,
     options: ReadOptions = NO_OPTIONS,
+    merge: Sequence[str] = (),
 ) -> Trace:
     """Read a trace.
 
@@ -184,6 +187,8 @@ def read_trace(
         Largest share of rows that "skip" may leave out, in [0, 1].
     options : ReadOptions
         Options of the format.
+    merge : sequence of str
+        More files of the same format and scope, read as if they followed.
 
     Returns
     -------
@@ -206,21 +211,76 @@ def read_trace(
     skip = on_bad_row == "skip"
     if skip and rejects is not None:
         check_outputs({"rejects": rejects}, {"the trace": name})
-    with open_input(locate(name)) as source:
+    with ExitStack() as stack:
+        source = stack.enter_context(open_input(locate(name)))
         source.path = name
         if spec is None:
             spec = FORMATS.detect(name, head_of_first(source))
         _check_use(spec, source, options)
+        if merge:
+            source = _joined(stack, spec, source, merge)
         if not skip or rejects is None:
             bad_rows = BadRows(name, skip, None, max_reject_share)
-            return spec.read(source, bad_rows, options)
+            return _read(spec, source, bad_rows, options)
         with atomic_write(rejects) as sink:
             try:
                 bad_rows = BadRows(name, skip, sink, max_reject_share)
-                return spec.read(source, bad_rows, options)
+                return _read(spec, source, bad_rows, options)
             except TooManyRejects as error:
                 failure = error  # raised below, so that the reject file is kept
         raise failure
+
+
+def _joined(
+    stack: ExitStack, spec: FormatSpec, first: Source, merge: Sequence[str]
+) -> Joined:
+    """Open the other files of a merged trace."""
+    sources = [first]
+    for name in merge:
+        source = stack.enter_context(open_input(locate(name)))
+        source.path = name
+        sources.append(source)
+    for source in sources:
+        if is_bundle(source):
+            raise TraceError(
+                f"{source.path}: a folder or an archive cannot be merged: its ids "
+                "mean something within each of its files only"
+            )
+        # Compared with each other: a stated format is not second-guessed.
+        if _told(source) is not _told(first):
+            raise TraceError(
+                f"{source.path}: not of the format of {first.path}, {spec.name}"
+            )
+    return Joined(sources)
+
+
+def _told(source: Source) -> FormatSpec | None:
+    """Return the format that content tells."""
+    return next((spec for spec in FORMATS if spec.detect(source.head)), None)
+
+
+def _read(
+    spec: FormatSpec, source: Source, bad_rows: BadRows, options: ReadOptions
+) -> Trace:
+    """Read a source, which may be several files."""
+    if not isinstance(source, Joined):
+        return spec.read(source, bad_rows, options)
+
+    def follow(name: str) -> None:
+        bad_rows.path = name
+
+    source.on_file = follow
+    trace = spec.read(source, bad_rows, options)
+    if trace.id_scope == "local":
+        raise TraceError(
+            f"{source.path}: ids of local scope cannot be merged: equal ids of "
+            "different files are different blocks; name the folder of the files"
+        )
+    step = f"merged, ids mean the same: {', '.join(map(str, source.paths))}"
+    provenance = dataclasses.replace(
+        trace.provenance, steps=(*trace.provenance.steps, step)
+    )
+    return dataclasses.replace(trace, provenance=provenance)
 
 
 def _check_use(spec: FormatSpec, source: Source, options: ReadOptions) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -113,6 +113,7 @@ class TraceInput:
         self,
         outputs: dict[str, Path | None],
         inputs: dict[str, Path | None] | None = None,
+        merge: Sequence[str] = (),
     ) -> Trace:
         """Read the trace; says where rejected rows went.
 
@@ -123,6 +124,8 @@ class TraceInput:
             rejected rows go beside the first by default.
         inputs : dict of str to Path
             Its input files, apart from the trace.
+        merge : sequence of str
+            More files of the trace.
 
         Returns
         -------
@@ -141,7 +144,9 @@ class TraceInput:
         rejects = self.rejects_beside(next(iter(wanted.values()), None))
         if rejects is not None:
             wanted["--rejects"] = rejects
-        others = {**(inputs or {}), "--tokenizer": self.options.tokenizer}
+        others: dict[str, str | Path | None] = {**(inputs or {})}
+        others["--tokenizer"] = self.options.tokenizer
+        others |= {f"--merge {name}": name for name in merge}
         named = {name: path for name, path in others.items() if path is not None}
         check_outputs(wanted, {"TRACE": self.trace, **named})
         with options_named(_as_option):
@@ -152,6 +157,7 @@ class TraceInput:
                 rejects,
                 self.max_reject_share,
                 self.options,
+                merge,
             )
         if rejects is not None:
             rejected = loaded.provenance.rows_rejected
