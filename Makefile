@@ -3,6 +3,7 @@
 #             in a real vLLM engine on the CPU
 # make fast   the quick tests alone, without network, once make test has run
 # make bench  figures beside those of peers, measured in the same run
+# make campaign  the long campaigns at full length; `make test` runs a tenth of each
 
 PYTHON ?= python3
 VENV := .venv
@@ -15,7 +16,7 @@ TYPED := $(VENV)/typed
 SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
 BIN := $(VENV)/bin
 
-.PHONY: demo test fast bench lint types clean
+.PHONY: demo test fast bench campaign lint types clean
 
 demo: $(VENV)/.demo
 	mkdir -p demo
@@ -26,15 +27,23 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test lint types
 	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench and not vllm" tests
-	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine
+	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/campaigns
 	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
 fast:
 	@test -e $(VENV)/.test || { echo "run 'make test' once before"; exit 1; }
 	$(BIN)/python -m pytest -q tests
 
-bench: $(VENV)/.bench
-	$(BIN)/python tests/bench/replay_speed.py
+# Both are run to their end, whether or not the first one misses a bar.
+bench: $(VENV)/.bench $(VLLM)/.bench
+	$(BIN)/python tests/bench/replay_speed.py; replay=$$?; \
+	$(VLLM)/bin/python tests/bench/adapter_latency.py --evoke $(VLLM)/evoke && \
+	exit $$replay
+
+campaign: $(VENV)/.test $(VLLM)/.test
+	HOTSET_CAMPAIGN=full $(BIN)/python -m pytest -q -m "not vllm" tests/campaigns
+	HOTSET_CAMPAIGN=full $(VLLM)/bin/python -m pytest -q -m vllm -W default \
+	  tests/campaigns
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .
@@ -77,6 +86,12 @@ $(VLLM)/.test: pyproject.toml
 	$(VLLM)/bin/python -m pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	$(VLLM)/bin/python -m pip install --quiet pytest hypothesis
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -e .
+	touch $@
+
+# A peer that is measured; it wants vLLM 0.24, of which it uses two classes.
+$(VLLM)/.bench: $(VLLM)/.test
+	$(VLLM)/bin/python -m pip install --quiet --no-deps --target $(VLLM)/evoke \
+	  evoke-vllm==0.1.1
 	touch $@
 
 clean:

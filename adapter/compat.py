@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable
+from itertools import groupby, islice
 from typing import Any
 
 from vllm.v1.kv_offload import base
@@ -60,15 +61,28 @@ def events_enabled(spec: CPUOffloadingSpec) -> bool:
     return bool(getattr(spec.kv_events_config, "enable_kv_cache_events", False))
 
 
-def known_keys(req_context: Any) -> list[Any] | None:
-    """Return a request's keys with known positions, head first; None before 0.32.
+def keys_since(req_context: Any, num_known: int) -> list[Any]:
+    """Return a request's keys with known positions but the first few, head first.
 
     They include keys that the GPU cache served, which no call of the manager names.
+    vLLM keeps positions from 0.32 on; before, there are none.
     """
     positions = getattr(req_context, "_offload_key_positions", None)
-    if positions is None:
-        return None
-    return sorted(positions, key=lambda key: (group_of(key), positions[key]))
+    if positions is None or len(positions) == num_known:
+        return []
+    new = list(islice(positions, num_known, None))
+    if len(_suffixes(new)) == 1:
+        new.sort(key=positions.__getitem__)
+    else:
+        new.sort(key=lambda key: (group_of(key), positions[key]))
+    return new
+
+
+def runs_of_groups(keys: list[Any]) -> list[tuple[int, int]]:
+    """Return the KV cache groups of keys in order, each with the length of its run."""
+    if len(_suffixes(keys)) == 1:
+        return [(group_of(keys[0]), len(keys))]
+    return [(group, len(list(run))) for group, run in groupby(map(group_of, keys))]
 
 
 def request_state(req_context: Any, kind: type) -> Any:
@@ -87,6 +101,11 @@ def keep_request_state(req_context: Any, value: Any) -> None:
 def group_of(key: Any) -> int:
     """Return the KV cache group of a key."""
     return int(base.get_offload_group_idx(key))
+
+
+def _suffixes(keys: list[Any]) -> set[Any]:
+    """Return the ends of keys, which tell their groups; cheaper than the groups."""
+    return {key[-4:] for key in keys}
 
 
 def is_cpu_platform() -> bool:

@@ -237,7 +237,7 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
         """Tell the policy of keys that it has not heard of in this request."""
         if all(key in live.keys for key in keys):
             return
-        known = [*(compat.known_keys(req_context) or ()), *keys]
+        known = [*compat.keys_since(req_context, 0), *keys]
         new = [key for key in dict.fromkeys(known) if key not in live.keys]
         for key in new:
             group = compat.group_of(key)

@@ -156,6 +156,11 @@ _KERNELS: dict[type, dict[str, Callable[..., Any]]] = {
 }
 
 
+def admission_kernels(state: Any) -> dict[str, Callable[..., Any]]:
+    """Return the kernels of a rule's state: on_lookup, on_offer, keep and clear."""
+    return _KERNELS[type(state)]
+
+
 def admission_on_lookup(state: Any, keys: KeyArray) -> None:
     """Note keys that were looked up, the first miss included."""
     _KERNELS[type(state)]["on_lookup"](state, keys)

@@ -12,27 +12,22 @@ from __future__ import annotations
 import enum
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from typing import Generic, TypeVar
 
 import numpy as np
 
 from hotset.policies import request as request_fields
-from hotset.policies.admission import (
-    ALWAYS,
-    admission_keep,
-    admission_on_lookup,
-    admission_on_offer,
-)
+from hotset.policies.admission import ALWAYS
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
-from hotset.policies.guarded import GuardedPolicy
-from hotset.policies.slots import block, num_evictable, num_free, unblock
-from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request, scores
+from hotset.policies.guarded import GuardedAdmission, GuardedPolicy
+from hotset.policies.keys import KeyBatch, KeyMap, fold, forget_moved, in_order_of
+from hotset.policies.slots import block, unblock
+from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request
+from hotset.policies.warm_up import use_every_call
 
 K = TypeVar("K", bound=Hashable)
-
-_MASK = (1 << 63) - 1
 
 
 class Status(enum.Enum):
@@ -41,6 +36,9 @@ class Status(enum.Enum):
     MISS = "miss"
     PENDING = "pending"  # being written
     HIT = "hit"
+
+
+_MISS, _PENDING, _HIT = Status.MISS, Status.PENDING, Status.HIT
 
 
 @dataclass
@@ -61,10 +59,11 @@ class Request:
 
 @dataclass(frozen=True)
 class Stored(Generic[K]):
-    """What an offer led to: the keys to write, and the keys evicted for them."""
+    """What an offer led to: keys to write and their slots; keys evicted for them."""
 
     keys: list[K]
     evicted: list[K]
+    slots: list[int]
 
 
 class PolicyDriver(Generic[K]):
@@ -100,17 +99,18 @@ class PolicyDriver(Generic[K]):
         self.spec = spec
         self.capacity = capacity
         self.now_s = 0.0
-        self._cache = GuardedPolicy(
-            spec.name, spec.make(params, capacity, None), capacity
-        )
+        state = spec.make(params, capacity, None)
+        self._cache = GuardedPolicy(spec.name, state, capacity, spec.refuses(params))
         self._slots = self._cache.slots
+        self._run = self._cache.run
         self._params = params
         self._rule = admission
         self._rule_params = admission_params or admission.params()
-        self._admission = admission.make(self._rule_params)
-        self._slot_of: dict[K, int] = {}
-        self._key_in: list[K | None] = [None] * capacity
-        self._writing = np.zeros(capacity, np.bool_)
+        rule = admission.make(self._rule_params)
+        self._admission = GuardedAdmission(admission.name, rule)
+        self._map: KeyMap[K] = KeyMap(capacity)
+        self._is_written = bytearray(capacity)  # 1 while a slot is being written
+        self._writing = np.frombuffer(self._is_written, np.bool_)
         self._num_requests = 0
         self._keys_used = 0
 
@@ -122,44 +122,27 @@ class PolicyDriver(Generic[K]):
         tier: PolicyDriver[int] = PolicyDriver(
             self.spec, self._params, 2, self._rule, self._rule_params
         )
-        for _tier in range(2):
-            for key in range(4):
-                request = tier.begin()
-                tier.observe(request, [key])
-                tier.note_lookup([key])
-                for _sight in range(2):
-                    if tier.offer(request, [key]) is not None:
-                        tier.complete([key])
-                tier.hit(request, [key])
-                held = [key] if key in tier else []
-                tier.pin(held)
-                tier.unpin(held)
-                tier.finish(request, [key])
-            tier.evict(1)
-            tier.remove([3])
-            tier.reset()
-            tier.announce(tier.begin(), [4], [0])
-            tier.insert(tier.begin(), [4], [0])
-            tier.reset()
-            tier._cache.fall_back()
+        use_every_call(tier)
+        tier._cache.fall_back()
+        use_every_call(tier)
 
     # What is there
 
     def __len__(self) -> int:
-        return len(self._slot_of)
+        return len(self._map.slot_of)
 
     def __contains__(self, key: object) -> bool:
-        return key in self._slot_of
+        return key in self._map.slot_of
 
     @property
     def num_evictable(self) -> int:
         """Blocks that could be evicted now."""
-        return int(num_evictable(self._slots))
+        return self._cache.num_evictable()
 
     @property
     def num_free(self) -> int:
         """Free slots."""
-        return int(num_free(self._slots))
+        return self._cache.num_free()
 
     @property
     def fallen_back(self) -> bool:
@@ -168,15 +151,15 @@ class PolicyDriver(Generic[K]):
 
     @property
     def num_faults(self) -> int:
-        """How often the policy failed."""
-        return self._cache.num_faults
+        """How often the policy or the admission rule failed."""
+        return self._cache.num_faults + self._admission.num_faults
 
     def lookup(self, key: K) -> Status:
         """Return whether a key is here; changes nothing."""
-        slot = self._slot_of.get(key)
+        slot = self._map.slot_of.get(key)
         if slot is None:
-            return Status.MISS
-        return Status.PENDING if self._writing[slot] else Status.HIT
+            return _MISS
+        return _PENDING if self._is_written[slot] else _HIT
 
     def slot(self, key: K) -> int:
         """Return the slot of a resident key.
@@ -186,14 +169,11 @@ class PolicyDriver(Generic[K]):
         KeyError
             If the key is not resident.
         """
-        return self._slot_of[key]
+        return self._map.slot_of[key]
 
     def scores(self, keys: Sequence[K]) -> Float64Array:
         """Return the policy's worth of resident keys; the lowest goes first."""
-        slots = self._find(keys)
-        out = np.zeros(len(slots), np.float64)
-        scores(self._cache.state, slots, self._now(), out)
-        return out
+        return self._cache.scores(self._find(keys), self._now())
 
     # Requests
 
@@ -216,33 +196,27 @@ class PolicyDriver(Generic[K]):
         made.fields[request_fields.PRIORITY] = priority
         return made
 
-    def observe(self, request: Request, keys: Sequence[K]) -> None:
+    def observe(self, request: Request, keys: Sequence[K] | KeyBatch[K]) -> None:
         """Note keys of a request, resident or not, head first; once for each key."""
-        slots = self._find_any(keys)
+        slots = self._seen(keys)
         if not request.is_observed:
             request.is_observed = True
             gaps = np.flatnonzero(slots < 0)
             run = gaps[0] if len(gaps) else len(slots)
             request.fields[request_fields.HIT_BLOCKS] = run
-        self._cache.call(
-            on_request,
-            _fold(keys),
-            slots,
-            self._now(),
-            request.fields,
-        )
+        self._cache.call(on_request, _folded(keys), slots, self._now(), request.fields)
 
     def note_lookup(self, keys: Sequence[K]) -> None:
         """Note keys that were looked up, the first miss included."""
-        admission_on_lookup(self._admission, _fold(keys))
+        self._admission.on_lookup(fold(keys))
 
-    def hit(self, request: Request, keys: Iterable[K]) -> None:
+    def hit(self, request: Request, keys: Iterable[K] | KeyBatch[K]) -> None:
         """Note that a request uses those of its keys that are resident, in order."""
         slots = self._resident(keys)
         self._cache.call(on_hit, slots, self._now(), request.fields)
         self._keys_used += len(slots)
 
-    def finish(self, request: Request, keys: Iterable[K]) -> None:
+    def finish(self, request: Request, keys: Iterable[K] | KeyBatch[K]) -> None:
         """Put a request's blocks in order, after a store or at its end.
 
         ``keys`` are its blocks, head first; those that are not resident do not matter.
@@ -255,8 +229,8 @@ class PolicyDriver(Generic[K]):
     def offer(
         self,
         request: Request,
-        keys: Sequence[K],
-        depths: Sequence[int] | None = None,
+        keys: Sequence[K] | KeyBatch[K],
+        depths: Sequence[int] | Int64Array | None = None,
     ) -> Stored[K] | None:
         """Offer blocks for storing; what is taken is being written until `complete`.
 
@@ -264,7 +238,7 @@ class PolicyDriver(Generic[K]):
         ----------
         request : Request
             Whose blocks they are.
-        keys : sequence
+        keys : sequence or KeyBatch
             Keys in head-to-tail order, each once; resident ones stay.
         depths : sequence of int, optional
             0-based places of the keys in their request; default 0, 1, 2, ...
@@ -275,28 +249,24 @@ class PolicyDriver(Generic[K]):
             None where what policy and admission want does not fit beside pinned and
             offered blocks; then nothing has changed but the counts of sights.
         """
-        folded = _fold(keys)
-        admission_on_offer(self._admission, folded)
-        offered = self._find_any(keys)
-        places = np.flatnonzero(offered < 0)
-        wanted = folded[places]
-        n = admission_keep(self._admission, wanted, places, len(places))
-        places, wanted = places[:n], wanted[:n]
-        if n == 0:
-            return Stored([], [])
-        at = places if depths is None else np.array(depths, np.int64)[places]
-        block(self._slots, offered)
+        folded = _folded(keys)
+        self._admission.on_offer(folded)
+        offered = self._seen(keys)
+        places = self._admission.keep(folded, np.flatnonzero(offered < 0))
+        if not len(places):
+            return Stored([], [], [])
+        at = places if depths is None else np.asarray(depths, np.int64)[places]
+        self._run(block, self._slots, offered)
         try:
-            result = self._cache.store(wanted, at, self._now(), request.fields)
+            result = self._cache.store(folded[places], at, self._now(), request.fields)
         finally:
-            unblock(self._slots, offered)
+            self._run(unblock, self._slots, offered)
         if result is None:
             return None
         taken, victims = result
-        evicted = self._forget(victims)
-        stored = [keys[i] for i in places[: len(taken)].tolist()]
-        self._enter(stored, taken)
-        return Stored(stored, evicted)
+        names = keys.keys if isinstance(keys, KeyBatch) else keys
+        stored = [names[i] for i in places[: len(taken)].tolist()]
+        return Stored(stored, self._map.forget(victims), self._enter(stored, taken))
 
     def announce(
         self, request: Request, keys: Sequence[K], depths: Sequence[int]
@@ -306,7 +276,7 @@ class PolicyDriver(Generic[K]):
         That is what `offer` does before it evicts; here the caller evicts.
         """
         at = np.array(depths, np.int64)
-        self._cache.announce(_fold(keys), at, self._now(), request.fields)
+        self._cache.announce(fold(keys), at, self._now(), request.fields)
 
     def insert(
         self, request: Request, keys: Sequence[K], depths: Sequence[int]
@@ -316,29 +286,38 @@ class PolicyDriver(Generic[K]):
         There must be free slots for them. They are being written until `complete`.
         """
         at = np.array(depths, np.int64)
-        taken = self._cache.place(_fold(keys), at, self._now(), request.fields)
+        taken = self._cache.place(fold(keys), at, self._now(), request.fields)
         self._enter(keys, taken)
 
     def complete(self, keys: Iterable[K], success: bool = True) -> list[K]:
         """End the writing of blocks: readable, or gone again; return which were."""
-        done = [key for key in keys if self.lookup(key) is Status.PENDING]
-        slots = self._find(done)
+        slots = self._resident(keys)
+        slots = slots[self._writing[slots]]
+        done = self._map.keys_in(slots)
         self._writing[slots] = False
         if not success:
             self._remove(slots)
             return done
-        unblock(self._slots, slots)
+        self._run(unblock, self._slots, slots)
         self._cache.call(on_ready, slots)
         return done
 
-    def pin(self, keys: Sequence[K]) -> None:
-        """Keep readable blocks from eviction until as many calls of `unpin`."""
-        block(self._slots, self._find(keys))
+    def pin(self, keys: Iterable[K]) -> list[int]:
+        """Keep readable blocks from eviction until as many calls of `unpin`.
 
-    def unpin(self, keys: Sequence[K]) -> None:
+        Returns
+        -------
+        list of int
+            Their slots.
+        """
+        slots = self._find(keys)
+        self._run(block, self._slots, slots)
+        return slots.tolist()
+
+    def unpin(self, keys: Iterable[K]) -> None:
         """Undo `pin`."""
         slots = self._find(keys)
-        unblock(self._slots, slots)
+        self._run(unblock, self._slots, slots)
         self._cache.call(on_ready, slots[self._slots.blocked[slots] == 0])
 
     def evict(self, n: int, protected: Iterable[K] = ()) -> list[K] | None:
@@ -352,12 +331,12 @@ class PolicyDriver(Generic[K]):
         if n <= 0:
             return []
         kept = self._resident(protected)
-        block(self._slots, kept)
+        self._run(block, self._slots, kept)
         try:
             victims = self._cache.evict(n, self._now())
         finally:
-            unblock(self._slots, kept)
-        return None if victims is None else self._forget(victims)
+            self._run(unblock, self._slots, kept)
+        return None if victims is None else self._map.forget(victims)
 
     def remove(self, keys: Iterable[K]) -> None:
         """Take resident blocks out, whatever their state."""
@@ -366,8 +345,7 @@ class PolicyDriver(Generic[K]):
     def reset(self) -> None:
         """Empty the tier; counts of sights stay with the policy."""
         self._cache.reset()
-        self._slot_of.clear()
-        self._key_in = [None] * self.capacity
+        self._map.clear()
         self._writing[:] = False
 
     # Keys and slots
@@ -379,48 +357,37 @@ class PolicyDriver(Generic[K]):
             return self.now_s
         return float(self._num_requests - 1)
 
-    def _enter(self, keys: Sequence[K], slots: Int32Array) -> None:
+    def _enter(self, keys: Sequence[K], slots: Int32Array) -> list[int]:
         """Note which new keys are in which slots; they are being written."""
-        for key, slot in zip(keys, slots.tolist(), strict=True):
-            self._slot_of[key] = slot
-            self._key_in[slot] = key
+        places = slots.tolist()
+        self._map.put(keys, places)
         self._writing[slots] = True
-        block(self._slots, slots)
-        self._keys_used += len(slots)
+        self._run(block, self._slots, slots)
+        self._keys_used += len(places)
+        return places
 
-    def _find(self, keys: Sequence[K]) -> Int32Array:
-        slot_of = self._slot_of
-        return np.array([slot_of[key] for key in keys], np.int32)
+    def _seen(self, keys: Iterable[K] | KeyBatch[K]) -> Int32Array:
+        """Return the slot of each key, -1 where it is not resident."""
+        if not isinstance(keys, KeyBatch):
+            return self._map.look_up(keys)
+        slots = keys.slots
+        if self._run(forget_moved, self._slots, keys.folded, slots):
+            absent = np.flatnonzero(slots < 0)
+            slots[absent] = self._map.look_up(keys.keys[i] for i in absent.tolist())
+        return slots
 
-    def _find_any(self, keys: Iterable[K]) -> Int32Array:
-        get = self._slot_of.get
-        return np.array([get(key, -1) for key in keys], np.int32)
+    def _resident(self, keys: Iterable[K] | KeyBatch[K]) -> Int32Array:
+        found = self._seen(keys)
+        return in_order_of(keys, found[found >= 0])
 
-    def _resident(self, keys: Iterable[K]) -> Int32Array:
-        found = self._find_any(keys)
-        return found[found >= 0]
-
-    def _forget(self, slots: Int32Array) -> list[K]:
-        """Drop the keys of freed slots from the map and return them."""
-        gone: list[K] = []
-        for slot in slots.tolist():
-            key = self._key_in[slot]
-            assert key is not None, "a freed slot had a key"
-            self._key_in[slot] = None
-            del self._slot_of[key]
-            gone.append(key)
-        return gone
+    def _find(self, keys: Iterable[K]) -> Int32Array:
+        return in_order_of(keys, self._map.find(keys))
 
     def _remove(self, slots: Int32Array) -> None:
         self._writing[slots] = False
         self._cache.remove(slots)
-        self._forget(slots)
+        self._map.forget(slots)
 
 
-def _fold(keys: Iterable[Any]) -> Int64Array:
-    """Return 63-bit identities: whole numbers as they are, bytes by their first 8."""
-    folded = [
-        (key if isinstance(key, int) else int.from_bytes(key[:8], "big")) & _MASK
-        for key in keys
-    ]
-    return np.array(folded, np.int64)
+def _folded(keys: Sequence[K] | KeyBatch[K]) -> Int64Array:
+    return keys.folded if isinstance(keys, KeyBatch) else fold(keys)

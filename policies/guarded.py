@@ -1,8 +1,9 @@
-"""Slots under a policy whose code may fail: the boundary that a server needs.
+"""Policies whose code may fail: the boundary that a server needs.
 
 Beside the policy's order a plain LRU order of the same slots is kept. Should the
 policy raise or choose impossible victims, that is logged once and counted, and from
-then on the LRU order chooses. Slots stay consistent whatever the policy does.
+then on the LRU order chooses. Slots stay consistent whatever the policy does. An
+admission rule that fails is left out from then on.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hotset.policies.admission import AlwaysState, admission_kernels
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
 from hotset.policies.linked import make_links
 from hotset.policies.lru import LinksState
+from hotset.policies.native import NativeCalls
 from hotset.policies.slots import (
     EVICTED,
     FAULT,
@@ -23,12 +26,20 @@ from hotset.policies.slots import (
     evict,
     give_back,
     make_slots,
+    num_evictable,
     num_free,
     place,
     slots_clear,
     store,
 )
-from hotset.policies.verbs import NO_LINKS, admit, on_remove, reset
+from hotset.policies.verbs import (
+    NO_LINKS,
+    admit,
+    kernels_of,
+    on_remove,
+    reset,
+    scores,
+)
 
 _LOG = logging.getLogger(__name__)
 
@@ -38,6 +49,19 @@ class Placed(NamedTuple):
 
     taken: Int32Array
     victims: Int32Array
+
+
+class _Bound:
+    """A state, and the machine code of what is called with it."""
+
+    def __init__(self, state: Any) -> None:
+        self.state = state
+        self.run = NativeCalls()
+        self._kernels = kernels_of(state)
+
+    def tell(self, verb: Callable[..., Any], *arguments: Any) -> None:
+        """Call the state's kernel for a verb."""
+        self.run(getattr(self._kernels, verb.__name__), self.state, *arguments)
 
 
 class GuardedPolicy:
@@ -51,94 +75,132 @@ class GuardedPolicy:
         The policy's state for ``capacity`` slots.
     capacity : int
         Number of slots.
+    refuses : bool
+        Whether the policy may leave out blocks that it is offered, and so evict
+        fewer than it could.
     """
 
-    def __init__(self, name: str, state: Any, capacity: int) -> None:
+    def __init__(
+        self, name: str, state: Any, capacity: int, refuses: bool = False
+    ) -> None:
         self.slots = make_slots(capacity)
         self.num_faults = 0
         self.fallen_back = False
+        self.run = NativeCalls()  # what is called with the slots alone
         self._name = name
-        self._state = state
-        self._links = LinksState(links=make_links(capacity))
+        self._refuses = refuses
+        self._links = _Bound(LinksState(links=make_links(capacity)))
+        self._policy = _Bound(state)
         self._outcome = np.zeros(2, np.int64)
 
     @property
     def state(self) -> Any:
         """The state of whatever chooses victims now."""
-        return self._state
+        return self._policy.state
 
     def call(self, verb: Callable[..., Any], *arguments: Any) -> None:
         """Tell the policy and the LRU order of an event."""
-        if not self.fallen_back:
-            verb(self._links, *arguments)
-        self._tell(verb, *arguments)
+        self._links.tell(verb, *arguments)
+        if self.fallen_back:
+            return
+        try:
+            self._policy.tell(verb, *arguments)
+        except Exception as error:
+            self.fail(error)
+
+    def scores(self, slots: Int32Array, now: float) -> Float64Array:
+        """Return the policy's worth of resident slots, 0 without a policy."""
+        out = np.zeros(len(slots), np.float64)
+        try:
+            self._policy.tell(scores, slots, now, out)
+        except Exception as error:
+            self.fail(error)
+        else:
+            if not np.isnan(out).any():
+                return out
+            self.fail("it gave a score that is no number")
+        return np.zeros(len(slots), np.float64)
 
     def remove(self, slots: Int32Array) -> None:
         """Free resident slots."""
         self.call(on_remove, slots)
-        give_back(self.slots, slots)
+        self.run(give_back, self.slots, slots)
 
     def reset(self) -> None:
         """Free every slot."""
-        slots_clear(self.slots)
+        self.run(slots_clear, self.slots)
         self.call(reset)
+
+    def num_free(self) -> int:
+        """Return the number of free slots."""
+        return int(self.run(num_free, self.slots))
+
+    def num_evictable(self) -> int:
+        """Return the number of resident slots that are not blocked."""
+        return int(self.run(num_evictable, self.slots))
 
     def evict(self, n: int, now: float) -> Int32Array | None:
         """Evict exactly n unblocked slots, or None without any change."""
         victims, keys = np.empty(n, np.int32), np.empty(n, np.int64)
-        free = int(num_free(self.slots))
+        free = self.num_free()
         for _attempt in range(2):
             try:
-                found = evict(
-                    self._state, self._second(), self.slots, n, now, victims, keys
+                found = self._policy.run(
+                    evict,
+                    self._policy.state,
+                    self._second(),
+                    self.slots,
+                    n,
+                    now,
+                    victims,
+                    keys,
                 )
             except Exception as error:
-                self._fall_back(error)
-                if int(num_free(self.slots)) > free:  # only its last step failed
+                self.fail(error)
+                if self.num_free() > free:  # only its last step failed
                     return victims
                 continue
-            if found == FAULT:
-                self._fall_back("it chose impossible victims")
-                continue
-            return victims if found == n else None
+            if found == n:
+                return victims
+            if found != FAULT and not self._found_too_few(n):
+                return None
+            self.fail("it chose impossible victims")
         return None
 
     def announce(
         self, keys: Int64Array, depths: Int64Array, now: float, request: Float64Array
     ) -> None:
         """Tell the policy of missing keys that will be placed, wanted or not."""
+        free, blocked = self.num_free(), self.slots.blocked
         try:
-            admit(
-                self._state,
-                keys,
-                depths,
-                int(num_free(self.slots)),
-                self.slots.blocked,
-                now,
-                request,
-            )
+            self._policy.tell(admit, keys, depths, free, blocked, now, request)
         except Exception as error:
-            self._fall_back(error)
+            self.fail(error)
 
     def place(
         self, keys: Int64Array, depths: Int64Array, now: float, request: Float64Array
     ) -> Int32Array:
         """Put missing keys into free slots, of which there must be enough."""
         taken = np.empty(len(keys), np.int32)
-        try:
-            place(
-                self._state,
-                self._second(),
-                self.slots,
-                keys,
-                depths,
-                now,
-                request,
-                taken,
-            )
-        except Exception as error:
-            # Slots and links come first, so they hold the keys by now.
-            self._fall_back(error)
+        free = self.num_free()
+        for _attempt in range(2):
+            try:
+                self._policy.run(
+                    place,
+                    self._policy.state,
+                    self._second(),
+                    self.slots,
+                    keys,
+                    depths,
+                    now,
+                    request,
+                    taken,
+                )
+                break
+            except Exception as error:
+                self.fail(error)
+                if self.num_free() < free:  # slots and links hold the keys by now
+                    break
         return taken
 
     def store(
@@ -152,10 +214,11 @@ class GuardedPolicy:
         gone = 0  # evicted by an attempt that failed behind that
         for _attempt in range(2):
             outcome[:] = 0
-            free = int(num_free(self.slots))
+            free = self.num_free()
             try:
-                store(
-                    self._state,
+                self._policy.run(
+                    store,
+                    self._policy.state,
                     self._second(),
                     self.slots,
                     keys,
@@ -169,41 +232,94 @@ class GuardedPolicy:
                     outcome,
                 )
             except Exception as error:
-                self._fall_back(error)
+                self.fail(error)
                 if outcome[STORED] == 0:
-                    gone += int(num_free(self.slots)) - free
+                    gone += self.num_free() - free
                     continue
-            if outcome[STORED] == FAULT:
-                self._fall_back("it chose impossible victims")
-                continue
-            if outcome[STORED] >= 0:
-                stored, evicted = int(outcome[STORED]), gone + int(outcome[EVICTED])
+            stored, evicted = int(outcome[STORED]), gone + int(outcome[EVICTED])
+            if stored >= 0:
                 return Placed(taken[:stored], victims[:evicted])
-            break
+            if stored != FAULT and not self._found_too_few(n - free):
+                break
+            self.fail("it chose impossible victims or places")
         return Placed(taken[:0], victims[:gone]) if gone else None
+
+    def fail(self, error: Exception | str) -> None:
+        """Log and count a fault of the policy, and fall back."""
+        self.num_faults += 1
+        _log_failure("policy", self._name, "going on with lru", error)
+        self.fall_back()
 
     def fall_back(self) -> None:
         """Go on with the LRU order from now on."""
         self.fallen_back = True
-        self._state = self._links
+        self._policy = self._links
 
     def _second(self) -> Any:
-        return NO_LINKS if self.fallen_back else self._links
+        return NO_LINKS if self.fallen_back else self._links.state
 
-    def _tell(self, verb: Callable[..., Any], *arguments: Any) -> None:
+    def _found_too_few(self, needed: int) -> bool:
+        """Return whether there was enough to evict, and no leave to pass over it."""
+        may_pass = self._refuses or self.fallen_back
+        return not may_pass and needed <= self.num_evictable()
+
+
+class GuardedAdmission:
+    """An admission rule's state; a rule that fails is left out from then on.
+
+    Parameters
+    ----------
+    name : str
+        The rule's name, for the log.
+    state : NamedTuple
+        The rule's state.
+    """
+
+    def __init__(self, name: str, state: Any) -> None:
+        self.num_faults = 0
+        self._name = name
+        self._state = state
+        self._kernels = admission_kernels(state)
+        self._run = NativeCalls()
+        self._admits_all = isinstance(state, AlwaysState)
+
+    def on_lookup(self, folded: Int64Array) -> None:
+        """Note keys that were looked up, the first miss included."""
+        self._note("on_lookup", folded)
+
+    def on_offer(self, folded: Int64Array) -> None:
+        """Note keys that were offered for storing, resident ones included."""
+        self._note("on_offer", folded)
+
+    def keep(self, folded: Int64Array, places: Int64Array) -> Int64Array:
+        """Return those places of missing keys that may be stored, in order."""
+        if self._admits_all:
+            return places
+        keys, kept = folded[places], places.copy()
         try:
-            verb(self._state, *arguments)
+            n = self._run(self._kernels["keep"], self._state, keys, kept, len(kept))
         except Exception as error:
-            self._fall_back(error)
+            self._fail(error)
+            return places
+        if not 0 <= n <= len(places):
+            self._fail(f"it kept {n} of {len(places)} blocks")
+            return places
+        return kept[:n]
 
-    def _fall_back(self, error: Exception | str) -> None:
+    def _note(self, name: str, folded: Int64Array) -> None:
+        if self._admits_all:
+            return
+        try:
+            self._run(self._kernels[name], self._state, folded)
+        except Exception as error:
+            self._fail(error)
+
+    def _fail(self, error: Exception | str) -> None:
         self.num_faults += 1
-        if not self.fallen_back:
-            cause = error if isinstance(error, Exception) else None
-            _LOG.error(
-                "policy %s failed, going on with lru: %s",
-                self._name,
-                error,
-                exc_info=cause,
-            )
-        self.fall_back()
+        self._admits_all = True
+        _log_failure("admission", self._name, "going on without", error)
+
+
+def _log_failure(kind: str, name: str, outcome: str, error: Exception | str) -> None:
+    cause = error if isinstance(error, Exception) else None
+    _LOG.error("%s %s failed, %s: %s", kind, name, outcome, error, exc_info=cause)

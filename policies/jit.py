@@ -162,11 +162,13 @@ def _type_name(numba_type: Any) -> str:
     """Name a type, and the sources of its kernels where it is a state.
 
     Callers are compiled with the kernels of the states that they are given, which may
-    come from elsewhere than the caller.
+    come from elsewhere than the caller; a state may hold another one.
     """
     if isinstance(numba_type, types.BaseNamedTuple):
         made = numba_type.instance_class
-        return f"{made.__module__}.{made.__qualname__}:{_sources_of(made)}:{numba_type}"
+        fields = " ".join(_type_name(field) for field in numba_type.types)
+        name = f"{made.__module__}.{made.__qualname__}"
+        return f"{name}:{_sources_of(made)}:{numba_type}:{fields}"
     return str(numba_type)
 
 
@@ -179,9 +181,11 @@ def _sources_of(state_type: type) -> str:
     """
     try:
         files = {inspect.getfile(state_type)} | _KERNEL_FILES.get(state_type, set())
-        return digest_of(frozenset(files))
     except (OSError, TypeError):
         return uuid.uuid4().hex
+    if not all(map(os.path.isfile, files)):
+        return uuid.uuid4().hex
+    return digest_of(frozenset(files))
 
 
 def note_kernels(state_type: type, kernels: Iterable[Callable[..., Any]]) -> None:

@@ -48,6 +48,7 @@ from hotset.policies.relevance_order import (
     class_of_tags,
     put,
     relevance_select,
+    settle_some,
     take,
     worth_of,
 )
@@ -114,7 +115,7 @@ def make_relevance(
         aside=np.zeros(capacity, np.int32),
         aside_settled=np.zeros(capacity, np.int32),
         weights=np.array(weights, np.float64),
-        numbers=np.array([*flags, 0, 0], np.int64),
+        numbers=np.array([*flags, 0, 0, 0], np.int64),
     )
 
 
@@ -144,9 +145,9 @@ def relevance_on_request(
 
 
 @kernel
-def _tick(state: RelevanceState, now: float, i: int, n: int) -> float:
-    """Return the moment at which the i-th of a batch is used."""
-    return now + (i + 1 if state.numbers[GIVEN_ORDER] != 0 else n - i)
+def _used_at(state: RelevanceState, moment: int, n: int) -> int:
+    """Return which of a batch of n is used at its moment 1, 2, ... n."""
+    return moment - 1 if state.numbers[GIVEN_ORDER] != 0 else n - moment
 
 
 @kernel
@@ -160,13 +161,14 @@ def relevance_on_insert(
 ) -> None:
     """Take in new blocks with the tags of their request."""
     n = slots.shape[0]
-    for i in range(n):
+    for moment in range(1, n + 1):
+        i = _used_at(state, moment, n)
         count = count_of(state.table, keys[i])
         which = class_of_tags(request[SOURCE_TYPE], request[PRIORITY], count)
-        used = _tick(state, now, i, n)
-        state.born[slots[i]] = state.numbers[BORN] + int(used - now)
-        put(state, slots[i], which, used)
+        state.born[slots[i]] = state.numbers[BORN] + moment
+        put(state, slots[i], which, now + moment)
     state.numbers[BORN] += n
+    settle_some(state, now + n, n)
     note_insert(request)
 
 
@@ -176,11 +178,12 @@ def relevance_on_hit(
 ) -> None:
     """Make slots the last used of their class."""
     n = slots.shape[0]
-    for i in range(n):
-        slot = slots[i]
+    for moment in range(1, n + 1):
+        slot = slots[_used_at(state, moment, n)]
         which = state.class_of[slot]
         take(state, slot)
-        put(state, slot, which, _tick(state, now, i, n))
+        put(state, slot, which, now + moment)
+    settle_some(state, now + n, n)
     note_hit(request, n)
 
 
@@ -194,7 +197,7 @@ def relevance_on_finish(
     latest = -math.inf
     for i in range(slots.shape[0]):
         latest = max(latest, state.young.key[slots[i]])
-    for i in range(slots.shape[0]):
+    for i in range(slots.shape[0] - 1, -1, -1):
         slot = slots[i]
         take(state, slot)
         put(state, slot, state.class_of[slot], latest - i)

@@ -22,7 +22,7 @@ LEVELS_PER_UNIT = 8
 NUM_CLASSES = (len(SOURCE_TYPES) + 1) * LEVELS * COUNTS
 
 W_RECENCY, W_REUSE, HALF_LIFE, HALF, FLOORS = 0, 1, 2, 3, 4
-CLAMP, GIVEN_ORDER, BORN, NUM_LIVE = 0, 1, 2, 3
+CLAMP, GIVEN_ORDER, BORN, NUM_LIVE, TURN = 0, 1, 2, 3, 4
 
 
 class RelevanceState(NamedTuple):
@@ -41,7 +41,7 @@ class RelevanceState(NamedTuple):
     aside: Int32Array  # int32[C], scratch
     aside_settled: Int32Array  # int32[C], scratch
     weights: Float64Array  # float64[4 + 5]: weights, half-life, 0.5, floors
-    numbers: Int64Array  # int64[4]: clamp, given order, insertions, live classes
+    numbers: Int64Array  # int64[5]: clamp, given order, insertions, live classes, turn
 
 
 @kernel
@@ -110,15 +110,38 @@ def take(state: RelevanceState, slot: int) -> None:
 
 
 @kernel
-def _settle(state: RelevanceState, which: int, now: float) -> None:
-    """Move the blocks of a class whose recency no longer shows to the settled."""
+def _settle(state: RelevanceState, which: int, now: float, most: int) -> int:
+    """Move blocks of a class whose recency no longer shows to the settled.
+
+    Returns how many were moved; ``most`` at most.
+    """
     final = worth_in_class(state, which, 0.0)
-    while state.members[which] > 0:
+    moved = 0
+    while moved < most and state.members[which] > 0:
         slot = int(state.young.root[which])
         if worth_of(state, slot, now) != final:
-            return
+            break
         take(state, slot)
         heap_set(state.settled, slot, final, state.born[slot])
+        moved += 1
+    return moved
+
+
+@kernel
+def settle_some(state: RelevanceState, now: float, num_used: int) -> None:
+    """Settle blocks at the pace at which they are used, so that none pile up.
+
+    A block is due once for each use, so twice as many as were used just now keep up.
+    The classes have their turns.
+    """
+    left = 2 * num_used
+    while left > 0 and state.numbers[NUM_LIVE] > 0:
+        turn = (state.numbers[TURN] + 1) % state.numbers[NUM_LIVE]
+        state.numbers[TURN] = turn
+        moved = _settle(state, state.live[turn], now, left)
+        if moved == 0:
+            return
+        left -= moved
 
 
 @kernel
@@ -143,7 +166,7 @@ def _find_first(
         pairing_remove(state.young, which, slot)
         state.aside[aside] = slot
         aside += 1
-    for i in range(aside):
+    for i in range(aside - 1, -1, -1):  # so that each goes in front, at once
         slot = int(state.aside[i])
         pairing_insert(state.young, which, slot, state.young.key[slot])
 
@@ -192,7 +215,7 @@ def relevance_select(
     for i in range(state.numbers[NUM_LIVE] - 1, -1, -1):
         which = state.live[i]
         state.first[which] = -2
-        _settle(state, which, now)
+        _settle(state, which, now, state.class_of.shape[0])
     found = 0
     num_aside = 0
     while found < n:
@@ -204,7 +227,8 @@ def relevance_select(
         victim = _take_victim(state, settled)
         if victim < 0:
             break
-        state.first[state.class_of[victim]] = -2
+        if victim != settled:
+            state.first[state.class_of[victim]] = -2
         out[found] = victim
         found += 1
     for i in range(num_aside):

@@ -186,7 +186,8 @@ def evict(
     if n > num_evictable(slots):
         return 0
     found = select(policy, n, slots.blocked, now, victims)
-    if has_order(links) and (found > n or not _are_victims(slots, victims[:found])):
+    possible = 0 <= found <= n
+    if has_order(links) and not (possible and _are_victims(slots, victims[:found])):
         return FAULT
     if found < n:
         return 0
@@ -255,13 +256,16 @@ def store(
         Receive the new slots, the evicted slots and the evicted keys.
     outcome : int64[2]
         Receives how many keys were stored, or `REFUSED` where they did not fit, or
-        `FAULT` where the policy's victims were none; and how many were evicted.
+        `FAULT` where the policy chose what cannot be; and how many were evicted.
         Valid even where a later step of the policy fails.
     """
     outcome[STORED] = 0
     outcome[EVICTED] = 0
     free = num_free(slots)
     wanted = admit(policy, keys, depths, free, slots.blocked, now, request)
+    if has_order(links) and (wanted < 0 or wanted > keys.shape[0]):
+        outcome[STORED] = FAULT
+        return
     wanted = min(wanted, keys.shape[0])
     need = wanted - free
     if need > 0:

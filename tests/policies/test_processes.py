@@ -194,3 +194,24 @@ def test_plain_python_gives_the_same_results(compiled, tmp_path):
         assert got == expected, expected["label"]
     assert len(mine["results"]) >= 12
     assert sum(result["evictions"] > 0 for result in mine["results"]) >= 10
+
+
+def test_the_name_of_a_type_holds_the_sources_of_states_within(monkeypatch):
+    """A state that wraps another one reaches the kernels of both."""
+    import numba
+    import numpy as np
+
+    from hotset.policies.heap import Heap, make_heap
+    from hotset.policies.lru import Lru33State
+
+    state = Lru33State(make_heap(2), np.zeros(2), np.zeros(2), np.zeros(1))
+    monkeypatch.setattr(jit, "_sources_of", lambda made: f"<{made.__name__}>")
+    name = jit._type_name(numba.typeof(state))
+    assert "<Lru33State>" in name
+    assert f"<{Heap.__name__}>" in name
+
+
+def test_a_class_without_a_file_is_never_found_again(monkeypatch):
+    digest = jit._sources_of.__wrapped__
+    monkeypatch.setattr(jit.inspect, "getfile", lambda made: "<stdin>")
+    assert digest(int) != digest(int)

@@ -1,0 +1,33 @@
+"""A small tier's way through every call of a driver, so that all kernels compile."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hotset.policies.keys import KeyBatch
+
+
+def use_every_call(tier: Any) -> None:
+    """Make every call of a `PolicyDriver` of 2 slots, and leave it empty.
+
+    Each is made with arguments of every type that serving passes.
+    """
+    for key in range(4):
+        request, batch = tier.begin(), KeyBatch.of([key])
+        tier.observe(request, batch)
+        tier.note_lookup([key])
+        for _sight in range(2):
+            if tier.offer(request, [key]) is not None:
+                tier.complete([key])
+        tier.hit(request, batch)
+        held = [key] if key in tier else []
+        tier.pin(held)
+        tier.unpin(held)
+        tier.finish(request, batch)
+    tier.scores([])
+    tier.evict(1)
+    tier.remove([3])
+    tier.reset()
+    tier.announce(tier.begin(), [4], [0])
+    tier.insert(tier.begin(), [4], [0])
+    tier.reset()
