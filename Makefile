@@ -34,11 +34,12 @@ fast:
 	@test -e $(VENV)/.test || { echo "run 'make test' once before"; exit 1; }
 	$(BIN)/python -m pytest -q tests
 
-# Both are run to their end, whether or not the first one misses a bar.
+# All are run to their end, whether or not one misses a bar.
 bench: $(VENV)/.bench $(VLLM)/.bench
 	$(BIN)/python tests/bench/replay_speed.py; replay=$$?; \
+	$(BIN)/python tests/bench/trace_speed.py; traces=$$?; \
 	$(VLLM)/bin/python tests/bench/adapter_latency.py --evoke $(VLLM)/evoke && \
-	exit $$replay
+	exit $$((replay + traces))
 
 campaign: $(VENV)/.test $(VLLM)/.test
 	HOTSET_CAMPAIGN=full $(BIN)/python -m pytest -q -m "not vllm" tests/campaigns

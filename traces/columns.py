@@ -60,8 +60,37 @@ class Columns:
         self.session.append(session)
         self.sizes.append(len(ids))
         self.ids.extend(ids)
-        code = -1 if source_type is None else self.type_codes.code(source_type)
-        self.source_type.append(code)
+        if source_type is not None:
+            missing = len(self.arrival) - 1 - len(self.source_type)
+            if missing:
+                self.source_type.extend([-1] * missing)
+            self.source_type.append(self.type_codes.code(source_type))
+
+    def extend(
+        self,
+        arrivals: list[int],
+        input_tokens: list[int],
+        output_tokens: list[int],
+        sizes: list[int],
+        ids: "array[int]",
+    ) -> None:
+        """Append requests without session and type.
+
+        Parameters
+        ----------
+        arrivals, input_tokens, output_tokens : list of int
+            As of `add`.
+        sizes : list of int
+            Number of ids of each request.
+        ids : array of int64
+            Ids of all of them.
+        """
+        self.arrival.extend(arrivals)
+        self.input_tokens.extend(input_tokens)
+        self.output_tokens.extend(output_tokens)
+        self.session.extend([-1] * len(sizes))
+        self.sizes.extend(sizes)
+        self.ids.extend(ids)
 
 
 Moved = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -157,7 +186,11 @@ def build(
             "stand for whole prefixes, so blocks are told apart by (parent, id)"
         )
     names = columns.type_codes.values()
-    types = np.frombuffer(columns.source_type, np.int16)[order] if names else None
+    types = None
+    if names:
+        types = np.full(order.size, -1, np.int16)
+        types[: len(columns.source_type)] = columns.source_type
+        types = types[order]
     return Trace(
         block_tokens=about.block_tokens,
         request_offsets=offsets,

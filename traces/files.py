@@ -24,6 +24,7 @@ _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW_BYTES = 1 << 31
 _LFS_MAGIC = b"version https://git-lfs.github.com/spec/v1"
+_TO_CLEAN = (b"", b"\r")
 _BOM = b"\xef\xbb\xbf"
 _KEPT_CHARS = 40
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -119,8 +120,11 @@ class Source:
                 continue
             for line in (b"".join(pending), *others[:-1]):
                 number += 1
-                if cleaned := _clean(line, number):
-                    yield number, cleaned
+                if number == 1 or line[-1:] in _TO_CLEAN or line.isspace():
+                    line = _clean(line, number)
+                    if not line:
+                        continue
+                yield number, line
             pending, pending_bytes = [others[-1]], len(others[-1])
         number += 1
         if cleaned := _clean(b"".join(pending), number):

@@ -114,15 +114,16 @@ def densify(raw: IdArray) -> tuple[NDArray[np.int64], int]:
 
         codes, distinct = pd.factorize(raw)
         return codes.astype(np.int64, copy=False), len(distinct)
-    local = raw.astype(np.int64) - low
-    first = np.empty(high - low + 1, np.int64)
+    local = raw if low == 0 else raw - raw.dtype.type(low)
+    # Narrow scratch arrays where places fit: memory is most of the time here.
+    kind = np.int32 if raw.size <= np.iinfo(np.int32).max else np.int64
+    places = np.arange(raw.size, dtype=kind)
+    first = np.empty(high - low + 1, kind)
     # Of repeated indices the last assignment stays: backwards, the first place.
-    places = np.arange(raw.size - 1, -1, -1, dtype=np.int64)
-    first[local[::-1]] = places
+    first[local[::-1]] = places[::-1]
     first_of = first[local]
-    is_new = first_of == np.arange(raw.size, dtype=np.int64)
-    numbers = np.cumsum(is_new) - 1
-    return numbers[first_of], int(numbers[-1]) + 1
+    numbers = np.cumsum(first_of == places, dtype=kind) - 1
+    return numbers[first_of].astype(np.int64), int(numbers[-1]) + 1
 
 
 def intern_ids(

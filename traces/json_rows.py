@@ -2,7 +2,7 @@
 
 import json
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import orjson
@@ -201,6 +201,8 @@ class IdCodes:
             If it is no list, or an item is no id.
         """
         value = row.get(field)
+        if type(value) is array:  # by `take_ids`
+            return value
         if value is None:
             return array("q")
         if type(value) is not list:
@@ -230,6 +232,7 @@ def _wrong_id(field: str, at: int, value: Any) -> WrongValue:
 
 
 _MAX_TYPES = 256
+_BATCH_BYTES = 1 << 16
 
 
 def short_text(row: Mapping[str, Any], field: str, names: Codes) -> str | None:
@@ -269,6 +272,7 @@ def read_rows(
     lines: Iterable[tuple[int, bytes]],
     bad_rows: BadRows,
     add: Callable[[bytes], object],
+    add_usual: Callable[[list[bytes]], bool] | None = None,
 ) -> None:
     """Hand each line of a file to a function; wrong ones are rejected.
 
@@ -280,6 +284,9 @@ def read_rows(
         What to do with wrong rows.
     add : callable
         Takes a line; raises `Wrong`.
+    add_usual : callable or None
+        Takes many lines at once if all are of a usual form, and tells whether
+        they are; of others each goes to `add`.
 
     Raises
     ------
@@ -287,13 +294,73 @@ def read_rows(
         As `BadRows.add` and `BadRows.finish`.
     """
     rows_read = 0
-    for line, raw in lines:
-        rows_read += 1
-        try:
-            add(raw)
-        except Wrong as wrong:
-            bad_rows.add(line, raw, wrong.field, wrong.found(raw), wrong.allowed)
+    for batch in _batches(lines) if add_usual else ([row] for row in lines):
+        rows_read += len(batch)
+        if add_usual is not None and add_usual([raw for _, raw in batch]):
+            continue
+        for line, raw in batch:
+            try:
+                add(raw)
+            except Wrong as wrong:
+                bad_rows.add(line, raw, wrong.field, wrong.found(raw), wrong.allowed)
     bad_rows.finish(rows_read)
+
+
+def _batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, bytes]]]:
+    """Lines in lists of a bounded size."""
+    batch: list[tuple[int, bytes]] = []
+    size = 0
+    for row in lines:
+        batch.append(row)
+        size += len(row[1])
+        if size >= _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def is_plain(raw: bytes) -> bool:
+    """Whether a text has no negative number and no bool.
+
+    Parameters
+    ----------
+    raw : bytes
+        A row or a document.
+
+    Returns
+    -------
+    bool
+        False also where the signs stand in a string.
+    """
+    return not (b"-" in raw or b"true" in raw or b"false" in raw)
+
+
+def take_ids(row: dict[str, Any], field: str, plain: bool) -> bool:
+    """Make an array of a row's list of ids, where all are small integers.
+
+    Parameters
+    ----------
+    row : dict
+        What the fast parser makes of a row; changed in place.
+    field : str
+        Key of the list.
+    plain : bool
+        Whether the row's text is plain, so that no id is negative or a bool.
+
+    Returns
+    -------
+    bool
+        False where an id is a float, in which digits may be lost.
+    """
+    value = row.get(field)
+    if plain and type(value) is list:
+        try:
+            row[field] = array("q", value)
+            return True
+        except (TypeError, OverflowError):
+            pass
+    return not has_float(value)
 
 
 def has_float(value: Any) -> bool:

@@ -33,9 +33,10 @@ from hotset.traces.json_rows import (
     Wrong,
     WrongValue,
     count,
-    has_float,
+    is_plain,
     number,
     parse,
+    take_ids,
 )
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
@@ -230,7 +231,7 @@ class _Reader:
 
 def _text(row: Any) -> bytes:
     """Write a request as JSON, for messages and the reject file."""
-    return json.dumps(row).encode()
+    return json.dumps(row, default=list).encode()
 
 
 def _documents(source: Source) -> Iterator[tuple[int, bytes]]:
@@ -254,7 +255,7 @@ def _is_object(raw: bytes) -> bool:
 
 def _is_exact(raw: bytes, document: dict[str, Any]) -> bool:
     """Whether the fast parser missed nothing in a conversation."""
-    num_keys = 0
+    num_keys, plain = 0, is_plain(raw)
     stack: list[Any] = [document]
     while stack:
         value = stack.pop()
@@ -262,9 +263,9 @@ def _is_exact(raw: bytes, document: dict[str, Any]) -> bool:
             stack.extend(item for item in value if type(item) in (dict, list))
             continue
         num_keys += len(value)
-        ids = value.get("hash_ids")
-        if has_float(ids):
+        if not take_ids(value, "hash_ids", plain):
             return False
+        ids = value.get("hash_ids")
         stack.extend(
             item
             for item in value.values()

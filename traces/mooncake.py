@@ -10,9 +10,13 @@ so long after the row before it of that session. How long the answer in between
 took is not in the file, and counts as nothing.
 """
 
+import itertools
+import operator
+from array import array
 from typing import Any
 
 import numpy as np
+import orjson
 
 from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import TraceError
@@ -26,9 +30,11 @@ from hotset.traces.json_rows import (
     WrongValue,
     count,
     has_float,
+    is_plain,
     number,
     parse,
     read_rows,
+    take_ids,
 )
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
@@ -44,6 +50,9 @@ _TIMESTAMPS = "a number of milliseconds, 0 or more, below 2**63"
 _BUSIEST_REQUESTS_PER_S = 1000.0
 _FEW_REQUESTS = 100
 
+_MAX_EXACT = 2**53
+
+_NAMES = ("timestamp", "input_length", "output_length", "hash_ids")
 _FIELDS = (b'"timestamp"', b'"input_length"', b'"output_length"', b'"hash_ids"')
 
 
@@ -78,6 +87,36 @@ class _Rows:
         if session >= 0:
             self._last_ms[session] = timestamp_ms
 
+    def add_usual(self, raws: list[bytes]) -> bool:
+        """Append rows of just the four fields, all whole numbers, at once.
+
+        Most rows are such, and to check each value on its own takes several
+        times as long. Tells whether these are; changes nothing if not.
+        """
+        text = b"[" + b",\n".join(raws) + b"]"
+        if text.count(b":") != 4 * len(raws) or not is_plain(text):
+            return False
+        if not all(raw[:1] == b"{" and raw[-1:] == b"}" for raw in raws):
+            return False
+        try:
+            rows = orjson.loads(text)
+            times, tokens, output_tokens, lists = (
+                list(map(operator.itemgetter(field), rows)) for field in _NAMES
+            )
+            ids = array("q", list(itertools.chain.from_iterable(lists)))
+        except (ValueError, TypeError, LookupError, OverflowError):
+            return False
+        kinds = set(map(type, times + tokens + output_tokens))
+        if kinds != {int} or set(map(type, lists)) != {list} or len(rows) != len(raws):
+            return False
+        if max(times) > _MAX_EXACT or max(tokens + output_tokens) > MAX_TOKENS:
+            return False
+        sizes = list(map(len, lists))
+        if min(tokens) < 1 or sizes != [-(-n // BLOCK_TOKENS) for n in tokens]:
+            return False
+        self.columns.extend(times, tokens, output_tokens, sizes, ids)
+        return True
+
     def _after_last(self, row: dict[str, Any], session: int) -> float:
         """Time of a row that only says how long after its session's last it is."""
         delay_ms = number(row, "delay", _TIMESTAMPS)
@@ -103,7 +142,7 @@ def is_exact(raw: bytes, row: dict[str, Any]) -> bool:
     bool
         False where `hash_ids` or the session may have lost digits.
     """
-    if has_float(row.get("hash_ids")) or has_float(row.get("session_id")):
+    if not take_ids(row, "hash_ids", is_plain(raw)) or has_float(row.get("session_id")):
         return False
     # Otherwise nested objects, colons in strings, or a key twice.
     return raw.count(b":") == len(row)
@@ -153,7 +192,7 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
         If the file as a whole is of no use.
     """
     rows = _Rows()
-    read_rows(source.lines(), bad_rows, rows.add)
+    read_rows(source.lines(), bad_rows, rows.add, rows.add_usual)
     columns = rows.columns
     if not columns.ids:
         raise TraceError(

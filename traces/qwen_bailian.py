@@ -23,10 +23,12 @@ from hotset.traces.json_rows import (
     WrongValue,
     count,
     has_float,
+    is_plain,
     number,
     parse,
     read_rows,
     short_text,
+    take_ids,
 )
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
@@ -143,7 +145,11 @@ def _chat(row: dict[str, Any], field: str, default: int | None) -> int | str:
 
 def _is_exact(raw: bytes, row: dict[str, Any]) -> bool:
     """Whether the fast parser missed nothing in a row."""
-    for field in ("hash_ids", "chat_id", "parent_chat_id"):
+    # The parent of a root is -1, which is no id of a block.
+    rest = raw.replace(b'_id": -1', b"", 1) if b'_id": -1' in raw else raw
+    if not take_ids(row, "hash_ids", is_plain(rest)):
+        return False
+    for field in ("chat_id", "parent_chat_id"):
         if has_float(row.get(field)):
             return False
     return raw.count(b":") == len(row)

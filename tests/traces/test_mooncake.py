@@ -2,6 +2,8 @@ import json
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hotset.traces.errors import RowErrors, TraceError
 from hotset.traces.registry import read_trace
@@ -378,3 +380,48 @@ def test_a_delay_counts_from_the_row_before_in_its_session(read):
     with pytest.raises(RowErrors) as caught:
         read(row(session_id="a"), later("a", -5))
     assert only_error(caught).field == "delay"
+
+
+@given(
+    st.lists(
+        st.fixed_dictionaries(
+            {
+                "timestamp": st.sampled_from([0, 7, 3.5, -1, True, "1", 2**60]),
+                "input_length": st.sampled_from([1, 512, 513, 0, 1.0, True, 2**40]),
+                "output_length": st.sampled_from([0, 5, -1, 2**40, False]),
+                "hash_ids": st.sampled_from(
+                    [[1], [1, 2], [], [1.0], [True], [-1], ["1"], [2**70], "12", {}]
+                ),
+            }
+        )
+        | st.just(GOOD),
+        min_size=1,
+        max_size=6,
+    ),
+    st.sampled_from(["", "{}", '{"timestamp": 1},{"a": 2}', '"', "]", "[", "{"]),
+    st.integers(0, 6),
+)
+def test_rows_of_the_usual_form_are_read_like_any(tmp_path_factory, rows, junk, at):
+    """Rows that are checked together, and the same ones checked one by one."""
+    lines = [json.dumps(row) for row in rows]
+    lines.insert(at, junk)
+    path = tmp_path_factory.mktemp("t") / "t.jsonl"
+    found = []
+    for more in ("", ', "other": 0}'):
+        changed = [line[:-1] + more if more and line in map(json.dumps, rows) else line
+                   for line in lines]  # fmt: skip
+        path.write_text("\n".join(changed))
+        try:
+            trace = read_trace(path, "mooncake", "skip", max_reject_share=1.0)
+        except TraceError as error:
+            found.append(str(error).replace(more[:-1], ""))
+            continue
+        provenance = trace.provenance
+        found.append(
+            (provenance.rows_read, provenance.rows_rejected, provenance.warnings)
+        )
+        found[-1] += tuple(
+            getattr(trace, name).tolist()
+            for name in ("block_ids", "arrival_s", "input_tokens", "output_tokens")
+        )
+    assert found[0] == found[1]
