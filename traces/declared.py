@@ -7,14 +7,8 @@ from typing import Any
 from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import ArgumentError, TraceError
 from hotset.traces.files import Source
-from hotset.traces.json_rows import (
-    IdCodes,
-    SessionCodes,
-    Wrong,
-    count,
-    number,
-    short_text,
-)
+from hotset.traces.json_ids import IdCodes
+from hotset.traces.json_rows import SessionCodes, Wrong, count, number, short_text
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
 from hotset.traces.qwen_bailian import check_number

@@ -5,7 +5,8 @@ from typing import Any
 from hotset.traces.declared import OPTIONS, Declaration, DeclaredRows
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec
-from hotset.traces.json_rows import has_float, parse, read_rows
+from hotset.traces.json_ids import has_float
+from hotset.traces.json_rows import parse, read_rows
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows

@@ -1,7 +1,6 @@
 """JSON objects with the values of requests, checked."""
 
 import json
-from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -15,7 +14,6 @@ from hotset.traces.rows import BadRows
 MAX_TOKENS = 2**31 - 1
 
 _MAX_NUMBER = 2.0**63
-_MAX_INT64 = 2**63 - 1
 _SESSION_LIMIT = 256
 
 
@@ -174,63 +172,6 @@ class SessionCodes:
         raise WrongValue(field, value, allowed)
 
 
-class IdCodes:
-    """Block ids of any width, and strings, as int64 codes."""
-
-    def __init__(self) -> None:
-        self._codes = Codes()
-
-    def codes(self, row: Mapping[str, Any], field: str) -> "array[int]":
-        """Ids of a row: small integers as they are, all else below 0.
-
-        Parameters
-        ----------
-        row : mapping
-            The row.
-        field : str
-            Key of the list; absent or null means no ids.
-
-        Returns
-        -------
-        array of int64
-            Equal codes mean equal ids; "1" and 1 are different ids.
-
-        Raises
-        ------
-        WrongValue
-            If it is no list, or an item is no id.
-        """
-        value = row.get(field)
-        if type(value) is array:  # by `take_ids`
-            return value
-        if value is None:
-            return array("q")
-        if type(value) is not list:
-            raise WrongValue(field, value, "a list of ids")
-        if not set(map(type, value)) <= {int, str}:
-            at = next(i for i, x in enumerate(value) if type(x) not in (int, str))
-            raise _wrong_id(field, at, value[at])
-        try:
-            ids = array("q", value)
-            if not ids or min(ids) >= 0:
-                return ids
-        except (TypeError, OverflowError):
-            pass
-        for at, item in enumerate(value):
-            if type(item) is int and item < 0:
-                raise _wrong_id(field, at, item)
-        return array("q", map(self._code, value))
-
-    def _code(self, item: int | str) -> int:
-        if type(item) is int and item <= _MAX_INT64:
-            return item
-        return -1 - self._codes.code(item)
-
-
-def _wrong_id(field: str, at: int, value: Any) -> WrongValue:
-    return WrongValue(field, value, "integers of 0 or more, or strings", at)
-
-
 _MAX_TYPES = 256
 _BATCH_BYTES = 1 << 16
 
@@ -318,68 +259,6 @@ def _batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, byt
             batch, size = [], 0
     if batch:
         yield batch
-
-
-def is_plain(raw: bytes) -> bool:
-    """Whether a text has no negative number and no bool.
-
-    Parameters
-    ----------
-    raw : bytes
-        A row or a document.
-
-    Returns
-    -------
-    bool
-        False also where the signs stand in a string.
-    """
-    return not (b"-" in raw or b"true" in raw or b"false" in raw)
-
-
-def take_ids(row: dict[str, Any], field: str, plain: bool) -> bool:
-    """Make an array of a row's list of ids, where all are small integers.
-
-    Parameters
-    ----------
-    row : dict
-        What the fast parser makes of a row; changed in place.
-    field : str
-        Key of the list.
-    plain : bool
-        Whether the row's text is plain, so that no id is negative or a bool.
-
-    Returns
-    -------
-    bool
-        False where an id is a float, in which digits may be lost.
-    """
-    value = row.get(field)
-    if plain and type(value) is list:
-        try:
-            row[field] = array("q", value)
-            return True
-        except (TypeError, OverflowError):
-            pass
-    return not has_float(value)
-
-
-def has_float(value: Any) -> bool:
-    """Whether a parsed value is a float, or a list with one in it.
-
-    Parameters
-    ----------
-    value : object
-        Ids, or a session: the fast parser turns integers beyond 64 bits into
-        floats there.
-
-    Returns
-    -------
-    bool
-        Whether the exact parser has to look.
-    """
-    if type(value) is list:
-        return float in set(map(type, value))
-    return type(value) is float
 
 
 def parse(

@@ -28,16 +28,8 @@ from hotset.traces.errors import TraceError, show
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
 from hotset.traces.intern import densify
-from hotset.traces.json_rows import (
-    IdCodes,
-    Wrong,
-    WrongValue,
-    count,
-    is_plain,
-    number,
-    parse,
-    take_ids,
-)
+from hotset.traces.json_ids import IdCodes, is_plain, take_ids
+from hotset.traces.json_rows import Wrong, WrongValue, count, number, parse
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows

@@ -22,19 +22,16 @@ from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
+from hotset.traces.json_ids import IdCodes, has_float, is_plain, take_ids
 from hotset.traces.json_rows import MAX_TOKENS as MAX_TOKENS
 from hotset.traces.json_rows import (
-    IdCodes,
     SessionCodes,
     Wrong,
     WrongValue,
     count,
-    has_float,
-    is_plain,
     number,
     parse,
     read_rows,
-    take_ids,
 )
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions

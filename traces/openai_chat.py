@@ -17,12 +17,12 @@ from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
+from hotset.traces.json_ids import has_float
 from hotset.traces.json_rows import (
     SessionCodes,
     Wrong,
     WrongValue,
     count,
-    has_float,
     number,
     parse,
     read_rows,

@@ -17,18 +17,15 @@ from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
 from hotset.traces.intern import Codes
+from hotset.traces.json_ids import IdCodes, has_float, is_plain, take_ids
 from hotset.traces.json_rows import (
-    IdCodes,
     Wrong,
     WrongValue,
     count,
-    has_float,
-    is_plain,
     number,
     parse,
     read_rows,
     short_text,
-    take_ids,
 )
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
