@@ -4,6 +4,9 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Tests read files, not what an earlier run made of them; test_cache.py is about that.
+os.environ["HOTSET_TRACE_CACHE"] = "off"
+
 # Kernels compile on first use, which no deadline allows for.
 settings.register_profile("hotset", deadline=None)
 settings.load_profile("hotset")

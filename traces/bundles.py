@@ -65,6 +65,20 @@ class Folder(Source):
                 yield name, source
                 self._digests[name] = source.sha256()
 
+    def size_bytes(self) -> int:
+        """Size of the files, compressed if they are.
+
+        Returns
+        -------
+        int
+            0 where it cannot be told.
+        """
+        try:
+            paths = (os.path.join(self.path, name) for name in self.names)
+            return sum(os.path.getsize(path) for path in paths)
+        except OSError:
+            return 0
+
     def sha256(self) -> str:
         """Digest of the folder: of the lines "DIGEST  NAME" of its files.
 

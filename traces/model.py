@@ -14,6 +14,9 @@ TAILS: tuple[Tail, ...] = ("drop", "count")
 
 IdArray = NDArray[np.int32] | NDArray[np.int64]
 
+# Bounds the memory that checks take.
+_CHECKED_AT_ONCE = 1 << 20
+
 _OPTIONAL = ("source_type", "priority", "tenant", "ttl_s", "end_session")
 
 
@@ -252,7 +255,9 @@ def _column(where: str, value: Any, dtype: Any) -> NDArray[Any]:
     if dtype is None:
         if array.dtype.kind not in "iu" and array.size:
             raise TraceError(f"{where}: got {array.dtype}, allowed: integers")
-        array = narrow(array.astype(np.int64, copy=False))
+        # int32 stays as it is: it may be a file that is mapped into memory.
+        if array.dtype != np.int32:
+            array = narrow(array.astype(np.int64, copy=False))
     elif array.dtype != dtype:
         if array.size and not np.can_cast(array.dtype, dtype, "same_kind"):
             raise TraceError(f"{where}: got {array.dtype}, allowed: {np.dtype(dtype)}")
@@ -301,19 +306,19 @@ def _check_shape(trace: Trace) -> None:
 
 def _check_blocks(trace: Trace) -> None:
     """Check the interning of the ids and their number per request."""
-    ids = trace.block_ids.astype(np.int64, copy=False)
-    if ids.size:
-        seen = np.maximum.accumulate(ids)
-        wrong = ids < 0
-        wrong[0] |= ids[0] != 0
-        wrong[1:] |= ids[1:] > seen[:-1] + 1
+    most_seen = -1
+    for begin in range(0, trace.block_ids.size, _CHECKED_AT_ONCE):
+        ids = trace.block_ids[begin : begin + _CHECKED_AT_ONCE].astype(np.int64)
+        seen = np.maximum.accumulate(np.concatenate([[most_seen], ids]))
+        wrong = (ids < 0) | (ids > seen[:-1] + 1)
         if wrong.any():
             at = int(wrong.argmax())
             raise _error(
                 trace,
-                f"block_ids[{at}]: got {ids[at]}, allowed: 0..U-1 numbered in order "
-                "of first appearance",
+                f"block_ids[{begin + at}]: got {ids[at]}, allowed: 0..U-1 numbered in "
+                "order of first appearance",
             )
+        most_seen = int(seen[-1])
     most = -(-trace.input_tokens // trace.block_tokens)
     _reject(
         trace,

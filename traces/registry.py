@@ -5,6 +5,7 @@ import difflib
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 from hotset.traces import (
     generic_csv,
@@ -18,6 +19,7 @@ from hotset.traces import (
     sharegpt,
 )
 from hotset.traces.bundles import Joined, head_of_first, is_bundle, open_input
+from hotset.traces.cached_read import read_cached
 from hotset.traces.errors import ArgumentError, TraceError, shorten
 from hotset.traces.files import Source, atomic_write
 from hotset.traces.formats import FormatSpec, OnBadRow
@@ -219,7 +221,9 @@ def read_trace(
         _check_use(spec, source, options)
         if merge:
             source = _joined(stack, spec, source, merge)
-        if not skip or rejects is None:
+        if not skip:
+            return read_cached(spec, source, options, partial(_strictly, spec))
+        if rejects is None:
             bad_rows = BadRows(name, skip, None, max_reject_share)
             return _read(spec, source, bad_rows, options)
         with atomic_write(rejects) as sink:
@@ -229,6 +233,11 @@ def read_trace(
             except TooManyRejects as error:
                 failure = error  # raised below, so that the reject file is kept
         raise failure
+
+
+def _strictly(spec: FormatSpec, source: Source, options: ReadOptions) -> Trace:
+    """Read a source in which no row may be wrong."""
+    return _read(spec, source, BadRows(source.path), options)
 
 
 def _joined(
