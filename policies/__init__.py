@@ -19,6 +19,7 @@ from hotset.policies import (
     sieve,
     tinylfu,
     unbounded,
+    weighted,
 )
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
@@ -31,6 +32,7 @@ for _spec in (
     relevance.SPEC,
     belady.SPEC,
     unbounded.SPEC,
+    weighted.SPEC,
     guard.SPEC,
     adaptive.SPEC,
     arc.SPEC,

@@ -185,6 +185,7 @@ class PolicyDriver(Generic[K]):
         hit_blocks: int = 0,
         source_type: int = -1,
         priority: float = 1.0,
+        turn: int = 0,
     ) -> Request:
         """Start a request; what is unknown may be left out."""
         self._num_requests += 1
@@ -194,6 +195,7 @@ class PolicyDriver(Generic[K]):
         made.fields[request_fields.HIT_BLOCKS] = hit_blocks
         made.fields[request_fields.SOURCE_TYPE] = source_type
         made.fields[request_fields.PRIORITY] = priority
+        made.fields[request_fields.TURN] = turn
         return made
 
     def observe(self, request: Request, keys: Sequence[K] | KeyBatch[K]) -> None:
@@ -204,6 +206,8 @@ class PolicyDriver(Generic[K]):
             gaps = np.flatnonzero(slots < 0)
             run = gaps[0] if len(gaps) else len(slots)
             request.fields[request_fields.HIT_BLOCKS] = run
+            if request.fields[request_fields.NUM_BLOCKS] == 0.0:
+                request.fields[request_fields.NUM_BLOCKS] = len(keys)
         self._cache.call(on_request, _folded(keys), slots, self._now(), request.fields)
 
     def note_lookup(self, keys: Sequence[K]) -> None:

@@ -33,8 +33,8 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME[:key=value,...]",
         help="Eviction policy, may be given several times: lru, fifo, marconi, "
-        "relevance, guard, adaptive, arc, lfu, gdsf, sieve, s3fifo, tinylfu, belady "
-        "or unbounded.",
+        "relevance, weighted, guard, adaptive, arc, lfu, gdsf, sieve, s3fifo, tinylfu, "
+        "belady or unbounded.",
     ),
 ]
 CapacityOption = Annotated[

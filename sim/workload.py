@@ -19,6 +19,7 @@ from hotset.policies.request import (
     REQUEST_FIELDS,
     SOURCE_TYPE,
     SOURCE_TYPES,
+    TURN,
 )
 from hotset.sim.loop import Stream
 from hotset.traces.model import Accesses, Tail, Trace
@@ -72,6 +73,7 @@ class Workload:
         features[:, NUM_BLOCKS] = np.diff(self.chunks.offsets)
         features[:, SOURCE_TYPE] = _source_types(trace)
         features[:, PRIORITY] = 1.0 if trace.priority is None else trace.priority
+        features[:, TURN] = _turns(trace.session)
         return Stream(
             offsets=self.chunks.offsets,
             ids=self.chunks.ids,
@@ -102,6 +104,18 @@ def _source_types(trace: Trace) -> Int64Array:
     ]
     # Code -1, no type at all, takes the last entry.
     return np.array([*known, -1], np.int64)[trace.source_type]
+
+
+def _turns(session: Int64Array) -> Int64Array:
+    """Return the 1-based place of each request in its session, 0 without one."""
+    order = np.argsort(session, kind="stable")
+    ordered = session[order]
+    starts = np.flatnonzero(np.diff(ordered, prepend=ordered[0] - 1))
+    sizes = np.diff(starts, append=len(ordered))
+    turns = np.empty(len(session), np.int64)
+    turns[order] = np.arange(len(ordered)) - np.repeat(starts, sizes) + 1
+    turns[session < 0] = 0
+    return turns
 
 
 def _chunks(blocks: Accesses, blocks_per_chunk: int) -> Accesses:

@@ -24,6 +24,7 @@ class Forest:
     waits_s: list[float] = field(default_factory=list)
     sources: list[int] = field(default_factory=list)
     priorities: list[float] = field(default_factory=list)
+    sessions: list[int] = field(default_factory=list)
 
     def trace(self) -> Trace:
         """The trace; columns that are not given get plain values."""
@@ -38,7 +39,7 @@ class Forest:
             # A request without blocks still has a token.
             input_tokens=np.maximum(sizes * BLOCK_TOKENS - short, 1),
             output_tokens=np.array(self.outputs or [1] * n, np.int64),
-            session=np.full(n, -1, np.int64),
+            session=np.array(self.sessions or [-1] * n, np.int64),
             provenance=Provenance("test", "forest", "0" * 64, n, 0),
             source_type=np.array(self.sources, np.int16) if self.sources else None,
             source_type_names=SOURCE_TYPES if self.sources else (),
@@ -91,6 +92,7 @@ def forests(
         )
         if tags
         else [],
+        sessions=column(st.integers(-1, 3)) if tags else [],
     )
 
 

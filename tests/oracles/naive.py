@@ -16,6 +16,7 @@ class NaiveRequest:
     output_tokens: int = 1
     source: str | None = None
     priority: float = 1.0
+    turn: int = 0  # 1-based place in its session, 0 without one
     blocks: tuple = ()  # the GPU's blocks, where keys are chunks
 
 
@@ -95,6 +96,7 @@ class NaiveCache:
         self.r += 1
         run = self.run(keys)
         mine = self.here(keys)
+        self.policy.told = (request.turn, self.run(keys), len(keys))
         self.policy.start(self.r, keys, (request.source, request.priority))
         self.policy.see(keys, set(mine), self.now)
         self.admission.lookup(keys[: run + 1])
@@ -230,6 +232,7 @@ class NaiveEngine(NaiveCache):
         first, last = self.find(keys, total, local)
         loads = keys[first:last]
 
+        self.policy.told = (request.turn, self.run(keys), len(keys))
         self.policy.start(self.r, keys, (request.source, request.priority))
         self.policy.see(keys, set(self.here(keys)), self.now)
         self.use(loads if self.rules.touch == "reported" else self.here(keys))

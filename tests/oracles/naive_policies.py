@@ -17,6 +17,7 @@ class NaivePolicy:
     """Ranks resident keys by an age that grows with every use; hooks do nothing."""
 
     unit = "request"
+    told = (0, 0, 0)  # of the request: its turn, its leading resident keys, its keys
 
     def __init__(self):
         self.age = {}
@@ -338,6 +339,7 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
         NaiveSieve,
         NaiveTinyLfu,
     )
+    from oracles.naive_weighted import NaiveWeighted
 
     name, _, rest = text.partition(":")
     options = plain_options(rest)
@@ -364,5 +366,6 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
         "lfu": NaiveLfu,
         "gdsf": NaiveGdsf,
         "sieve": NaiveSieve,
+        "weighted": NaiveWeighted,
     }
     return made[name](**options)

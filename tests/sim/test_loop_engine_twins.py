@@ -32,6 +32,7 @@ POLICY_TEXTS = [
     "marconi:reuse=log,depth_weight=0",
     "relevance:half_life=6",
     "relevance:half_life=2,order=given,floor_rule=clamp",
+    "weighted:recency=0.1,length=0.5,hit=1,end=1,turn=1,priority=1",
     "guard:distance=3",
     "adaptive:evidence=0,min_gain=0,half_life=50",
     "belady",
@@ -44,6 +45,12 @@ POLICY_TEXTS = [
     "s3fifo:small=0.4",
     "tinylfu:window=0.2",
 ]
+
+
+def turn_of(trace, r):
+    """How many requests of its session there were, this one included."""
+    session = trace.session[r]
+    return 0 if session < 0 else int((trace.session[: r + 1] == session).sum())
 
 
 def chunk_requests(workload):
@@ -69,6 +76,7 @@ def chunk_requests(workload):
                 output_tokens=int(trace.output_tokens[r]),
                 source=SOURCE_TYPES[code] if code >= 0 else None,
                 priority=1.0 if trace.priority is None else float(trace.priority[r]),
+                turn=turn_of(trace, r),
             )
         )
     return made, len(number)

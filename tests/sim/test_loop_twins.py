@@ -43,6 +43,11 @@ POLICY_TEXTS = [
     "relevance:w_recency=1e-14,half_life=8",
     "relevance:w_recency=1e-15,half_life=20,order=given",
     "relevance:w_recency=4e-16,half_life=40,floor_rule=clamp,floor_user=0",
+    "weighted",
+    "weighted:recency=1,reuse_weight=0,depth_weight=0",
+    "weighted:recency=0,reuse=log,reuse_weight=2.5,length=-1,end=3,turn=0.5",
+    "weighted:count=resident,reuse=log,end=1",
+    "weighted:hit=2,priority=1.5,source_system=4,source_user=-1,tracker_size=7",
     "guard:distance=2,growth=1",
     "guard:distance=1,growth=3,memory=1",
     "guard:distance=0",
@@ -75,6 +80,12 @@ ADMISSION_TEXTS = [
 ]
 
 
+def turn_of(trace, r):
+    """How many requests of its session there were, this one included."""
+    session = trace.session[r]
+    return 0 if session < 0 else int((trace.session[: r + 1] == session).sum())
+
+
 def requests_of(workload):
     """What the twins read: the accesses under the workload's tail rule."""
     trace, blocks = workload.trace, workload.blocks
@@ -89,6 +100,7 @@ def requests_of(workload):
                 output_tokens=int(trace.output_tokens[r]),
                 source=SOURCE_TYPES[code] if code >= 0 else None,
                 priority=1.0 if trace.priority is None else float(trace.priority[r]),
+                turn=turn_of(trace, r),
             )
         )
     return made
