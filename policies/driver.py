@@ -235,6 +235,7 @@ class PolicyDriver(Generic[K]):
         request: Request,
         keys: Sequence[K] | KeyBatch[K],
         depths: Sequence[int] | Int64Array | None = None,
+        whole: bool = True,
     ) -> Stored[K] | None:
         """Offer blocks for storing; what is taken is being written until `complete`.
 
@@ -246,6 +247,9 @@ class PolicyDriver(Generic[K]):
             Keys in head-to-tail order, each once; resident ones stay.
         depths : sequence of int, optional
             0-based places of the keys in their request; default 0, 1, 2, ...
+        whole : bool
+            Whether what is wanted must fit as a whole (vLLM); otherwise its longest
+            prefix that fits is stored.
 
         Returns
         -------
@@ -262,7 +266,9 @@ class PolicyDriver(Generic[K]):
         at = places if depths is None else np.asarray(depths, np.int64)[places]
         self._run(block, self._slots, offered)
         try:
-            result = self._cache.store(folded[places], at, self._now(), request.fields)
+            result = self._cache.store(
+                folded[places], at, self._now(), request.fields, whole
+            )
         finally:
             self._run(unblock, self._slots, offered)
         if result is None:

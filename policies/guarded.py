@@ -204,9 +204,17 @@ class GuardedPolicy:
         return taken
 
     def store(
-        self, keys: Int64Array, depths: Int64Array, now: float, request: Float64Array
+        self,
+        keys: Int64Array,
+        depths: Int64Array,
+        now: float,
+        request: Float64Array,
+        whole: bool = True,
     ) -> Placed | None:
-        """Store missing keys that the policy admits; None where they do not fit."""
+        """Store missing keys that the policy admits; None where they do not fit.
+
+        Without ``whole`` the longest prefix that fits is stored.
+        """
         n = len(keys)
         taken, victims = np.empty(n, np.int32), np.empty(n, np.int32)
         victim_keys = np.empty(n, np.int64)
@@ -225,7 +233,7 @@ class GuardedPolicy:
                     depths,
                     now,
                     request,
-                    True,
+                    whole,
                     taken,
                     victims[gone:],
                     victim_keys,

@@ -32,11 +32,14 @@ class Capacity:
         Blocks, percent or bytes, exactly as written.
     unit : "blocks", "%" or "bytes"
         Which of them.
+    option : str
+        The option that it was given by, for messages.
     """
 
     text: str
     amount: Fraction
     unit: str
+    option: str = "--capacity"
 
     def blocks(
         self, distinct_blocks: int, block_tokens: int, kv_bytes_per_token: int | None
@@ -63,19 +66,20 @@ class Capacity:
             blocks = math.floor(self.amount * distinct_blocks / 100)
         elif kv_bytes_per_token is None:
             raise PolicyError(
-                f"--capacity {self.text}: bytes need --kv-bytes-per-token or --model"
+                f"{self.option} {self.text}: bytes need --kv-bytes-per-token or --model"
             )
         else:
             blocks = math.floor(self.amount / (block_tokens * kv_bytes_per_token))
         if blocks < 1:
             raise PolicyError(
-                f"--capacity {self.text}: that is {blocks} blocks, at least 1 is needed"
+                f"{self.option} {self.text}: that is {blocks} blocks, at least 1 is "
+                "needed"
             )
         return blocks
 
 
-def parse_capacity(text: str) -> Capacity:
-    """Read a capacity.
+def parse_capacity(text: str, option: str = "--capacity") -> Capacity:
+    """Read a capacity that was given by an option.
 
     Raises
     ------
@@ -84,12 +88,12 @@ def parse_capacity(text: str) -> Capacity:
     """
     match = _NUMBER.fullmatch(text)
     if match is None:
-        raise PolicyError(f"--capacity {text}: allowed: {_ALLOWED}")
+        raise PolicyError(f"{option} {text}: allowed: {_ALLOWED}")
     amount, unit = Fraction(match[1]), match[2].lower()
     if unit == "%":
-        return Capacity(text, amount, "%")
+        return Capacity(text, amount, "%", option)
     if unit in _UNITS:
-        return Capacity(text, amount * _UNITS[unit], "bytes")
+        return Capacity(text, amount * _UNITS[unit], "bytes", option)
     if unit or amount.denominator != 1:
-        raise PolicyError(f"--capacity {text}: allowed: {_ALLOWED}")
-    return Capacity(text, amount, "blocks")
+        raise PolicyError(f"{option} {text}: allowed: {_ALLOWED}")
+    return Capacity(text, amount, "blocks", option)

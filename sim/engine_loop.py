@@ -51,7 +51,8 @@ TOUCH = 4
 RETRIES = 5  # steps after prefill in which a refused offer can still change
 UNIT = 6
 FIRST_MEASURED = 7
-NUM_PLAN = 8
+OFFERS_AT_END = 8
+NUM_PLAN = 9
 
 # Values of numbers[TOUCH]: what counts as a use of a block, and when.
 ONCE = 0  # every block, once after the look-up
@@ -216,7 +217,9 @@ def _prefill(
     """
     numbers = plan.numbers
     input_tokens = stream.input_tokens[r]
-    retries = min(numbers[RETRIES], plan.output_tokens[r])
+    # Each output token but the first takes a step.
+    later_steps = max(plan.output_tokens[r], 1) - 1 + numbers[OFFERS_AT_END]
+    retries = min(numbers[RETRIES], later_steps)
     while True:
         _age_pending(policy, slots, plan)
         prefilled = computed >= input_tokens

@@ -31,6 +31,9 @@ class EngineRules:
     reports_all : bool
         Whether the engine reports every block of a request as used, after each look-up
         and each store; otherwise only blocks that it loads and offers.
+    offers_at_end : bool
+        Whether what was refused is offered once more in the step behind a request's
+        last one.
     """
 
     name: str
@@ -39,6 +42,7 @@ class EngineRules:
     count: str
     whole_offers: bool
     reports_all: bool
+    offers_at_end: bool
 
     @property
     def is_none(self) -> bool:
@@ -49,12 +53,12 @@ class EngineRules:
 ENGINES = {
     rules.name: rules
     for rules in (
-        EngineRules("none", "tail-first", "paper", "offer", False, True),
-        EngineRules("vllm-0.24", "vllm-0.24", "vllm-0.24", "lookup", True, True),
-        EngineRules("vllm-0.28", "vllm-0.24", "vllm-0.24", "lookup", True, True),
-        EngineRules("vllm-0.30", "vllm-0.24", "vllm-0.30", "offer", True, True),
-        EngineRules("vllm-0.32", "vllm-0.32", "vllm-0.32", "offer", True, False),
-        EngineRules("vllm-0.33", "vllm-0.33", "vllm-0.33", "offer", True, False),
+        EngineRules("none", "tail-first", "paper", "offer", False, True, False),
+        EngineRules("vllm-0.24", "vllm-0.24", "vllm-0.24", "lookup", True, True, False),
+        EngineRules("vllm-0.28", "vllm-0.24", "vllm-0.24", "lookup", True, True, True),
+        EngineRules("vllm-0.30", "vllm-0.24", "vllm-0.30", "offer", True, True, True),
+        EngineRules("vllm-0.32", "vllm-0.32", "vllm-0.32", "offer", True, False, True),
+        EngineRules("vllm-0.33", "vllm-0.33", "vllm-0.33", "offer", True, False, True),
     )
 }
 

@@ -30,7 +30,8 @@ class Gpu(NamedTuple):
 
     queue: Int32Array  # int32[P + 1, 2], free blocks, oldest is the front
     key: Int64Array  # int64[P], or NO_KEY
-    place_of: Int32Array  # int32[U], -1 where a block is not cached
+    place_of: Int32Array  # int32[U], first copy of a block, -1 where it is not cached
+    next_copy: Int32Array  # int32[P], the block's next copy, -1 behind the last
     held: Int32Array  # int32[P], blocks of the running request, head first
     num_held: Int64Array  # int64[1]
 
@@ -45,6 +46,7 @@ def make_gpu(num_blocks: int, num_distinct: int) -> Gpu:
         queue=make_links(usable),
         key=np.full(usable, NO_KEY, np.int64),
         place_of=np.full(num_distinct if usable else 0, -1, np.int32),
+        next_copy=np.full(usable, -1, np.int32),
         held=np.zeros(usable, np.int32),
         num_held=np.zeros(1, np.int64),
     )
@@ -65,11 +67,43 @@ def gpu_lookup(gpu: Gpu, keys: KeyArray, limit: int) -> int:
 
 
 @kernel
+def _name(gpu: Gpu, place: int, key: int) -> None:
+    """Cache a block in a place; copies are found in the order in which they came."""
+    gpu.key[place] = key
+    last = gpu.place_of[key]
+    if last < 0:
+        gpu.place_of[key] = place
+        return
+    while gpu.next_copy[last] >= 0:
+        last = gpu.next_copy[last]
+    gpu.next_copy[last] = place
+
+
+@kernel
+def _forget(gpu: Gpu, place: int) -> None:
+    """Forget what is cached in a place."""
+    key = gpu.key[place]
+    if key == NO_KEY:
+        return
+    after = gpu.next_copy[place]
+    before = gpu.place_of[key]
+    if before == place:
+        gpu.place_of[key] = after
+    else:
+        while gpu.next_copy[before] != place:
+            before = gpu.next_copy[before]
+        gpu.next_copy[before] = after
+    gpu.key[place] = NO_KEY
+    gpu.next_copy[place] = -1
+
+
+@kernel
 def gpu_allocate(gpu: Gpu, keys: KeyArray, num_hits: int, num_blocks: int) -> None:
     """Hold ``num_blocks`` blocks, of which the first are hits.
 
     Blocks behind the hits are taken from the front of the queue and lose what was
-    cached in them; those that ``keys`` names are cached under their key.
+    cached in them; those that ``keys`` names are cached under their key, also where
+    there is a copy already.
     """
     queue, front = gpu.queue, gpu.key.shape[0]
     for i in range(num_hits):
@@ -79,13 +113,10 @@ def gpu_allocate(gpu: Gpu, keys: KeyArray, num_hits: int, num_blocks: int) -> No
     for i in range(num_hits, num_blocks):
         place = queue[front, NEWER]
         unlink(queue, place)
-        if gpu.key[place] != NO_KEY:
-            gpu.place_of[gpu.key[place]] = -1
-            gpu.key[place] = NO_KEY
+        _forget(gpu, place)
         gpu.held[i] = place
-        if i < keys.shape[0] and gpu.place_of[keys[i]] < 0:
-            gpu.key[place] = keys[i]
-            gpu.place_of[keys[i]] = place
+        if i < keys.shape[0]:
+            _name(gpu, place, keys[i])
     gpu.num_held[0] = num_blocks
 
 

@@ -12,10 +12,14 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
+from hotset.policies.arrays import Float64Array
+from hotset.sim.metrics import Records
+from hotset.sim.simulate import SimulationResult
 from hotset.sim.study import StudyResult
 from hotset.traces.files import atomic_write
 
@@ -23,6 +27,7 @@ from hotset.traces.files import atomic_write
 # their markers.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 _MARKERS = "osD^vPX"
+_NUM_BINS = 240  # of time
 
 
 def plot_study(result: StudyResult, path: Path) -> None:
@@ -202,3 +207,75 @@ def _draw_quantiles(
     axes.grid(alpha=0.3)
     if len(drawn) > 1:
         axes.legend()
+
+
+def plot_timeline(result: SimulationResult, path: Path) -> None:
+    """Draw requests waiting and running, and TTFT, over time, as PNG or SVG.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be written.
+    """
+    figure, (above, middle, below) = plt.subplots(
+        3, 1, figsize=(9, 8), sharex=True, layout="constrained"
+    )
+    for i, run in enumerate(result.runs):
+        colour = _COLOURS[i % len(_COLOURS)]
+        times = run.records.times
+        edges = _edges(times["end_s"])
+        centres = (edges[1:] + edges[:-1]) / 2
+        waiting = _mean_present(times["arrival_s"], times["admitted_s"], edges)
+        running = _mean_present(times["admitted_s"], times["end_s"], edges)
+        above.plot(centres, waiting, color=colour, lw=1.5, label=run.label)
+        middle.plot(centres, running, color=colour, lw=1.5)
+        _draw_ttft(below, run.records, edges, colour)
+    for axes, title in (
+        (above, "requests waiting"),
+        (middle, "requests taken up"),
+        (below, "TTFT, s: median and p95"),
+    ):
+        axes.set_ylabel(title)
+        axes.set_ylim(0, None)
+        axes.grid(alpha=0.3)
+    below.set_xlabel("seconds from the first arrival")
+    above.legend()
+    name = _shown(result.trace.provenance.path)
+    above.set_title(
+        f"{name} on {result.plan.profile.name}, {result.cpu_blocks:,} CPU blocks",
+        parse_math=False,
+    )
+    _save(figure, path)
+
+
+def _edges(end_s: Float64Array) -> Float64Array:
+    last = max(float(np.nanmax(end_s)), 1e-9)
+    return np.linspace(0.0, last, _NUM_BINS + 1)
+
+
+def _mean_present(
+    since_s: Float64Array, until_s: Float64Array, edges: Float64Array
+) -> Float64Array:
+    """Return how many intervals cover a moment, on average over each bin."""
+
+    def elapsed(starts: Float64Array) -> Float64Array:
+        """Sum over intervals of the time since their start, at each edge."""
+        starts = np.sort(starts)
+        counts = np.searchsorted(starts, edges)
+        sums = np.concatenate([[0.0], np.cumsum(starts)])
+        return counts * edges - sums[counts]
+
+    covered = elapsed(since_s) - elapsed(until_s)
+    return np.asarray(np.diff(covered) / np.diff(edges))
+
+
+def _draw_ttft(axes: Any, records: Records, edges: Float64Array, colour: str) -> None:
+    """Draw median and 95th percentile of TTFT by the bin of the arrival."""
+    ttft = records.spans()["ttft_s"]
+    coarse = edges[:: _NUM_BINS // 40]
+    at = np.digitize(records.times["arrival_s"], coarse) - 1
+    bins = [i for i in range(len(coarse) - 1) if (at == i).any()]
+    middle = [(coarse[i] + coarse[i + 1]) / 2 for i in bins]
+    axes.plot(middle, [np.median(ttft[at == i]) for i in bins], color=colour, lw=1.8)
+    high = [np.quantile(ttft[at == i], 0.95) for i in bins]
+    axes.plot(middle, high, color=colour, lw=1.0, ls="--")

@@ -227,7 +227,7 @@ class Replay:
         config, workload = self.config, self.workload
         rules = config.engine
         touch = engine_loop.ONCE
-        if _is_vllms_own(config.params):
+        if is_vllms_own(config.params):
             touch = engine_loop.EACH_TIME if rules.reports_all else engine_loop.REPORTED
         numbers = np.zeros(engine_loop.NUM_PLAN, np.int64)
         numbers[engine_loop.BLOCK_TOKENS] = workload.trace.block_tokens
@@ -239,6 +239,7 @@ class Replay:
         numbers[engine_loop.TOUCH] = touch
         # Blocks being written are evictable two steps on; each offer is one sight.
         numbers[engine_loop.RETRIES] = 2 + _min_count(config.admission_params)
+        numbers[engine_loop.OFFERS_AT_END] = rules.offers_at_end
         numbers[engine_loop.UNIT] = _UNITS[config.policy.age_unit]
         numbers[engine_loop.FIRST_MEASURED] = self.first_measured
         longest = len(self._scratch.used)
@@ -283,7 +284,7 @@ def _capacity_chunks(workload: Workload, config: RunConfig) -> int:
     return chunks
 
 
-def _is_vllms_own(params: Params) -> bool:
+def is_vllms_own(params: Params) -> bool:
     """Return whether a policy is one of vLLM's, which hears of uses as vLLM's does."""
     if not isinstance(params, (LruParams, ArcParams)):
         return False

@@ -228,11 +228,7 @@ def run_study(
     TraceError
         If the trace has no block ids.
     """
-    if trace.num_accesses == 0:
-        raise TraceError(
-            f"{trace.provenance.path}: no reuse information: lengths alone say nothing "
-            "about cache hits; --synthetic-reuse MODEL makes reuse up"
-        )
+    check_reuse(trace)
     if study.flat:
         workload = Workload(flatten(trace, study.tail), "count")
     else:
@@ -262,6 +258,21 @@ def run_study(
         hit_tokens=hit_tokens,
         warnings=_warnings(workload, study, configs),
     )
+
+
+def check_reuse(trace: Trace) -> None:
+    """Refuse a trace that says nothing of what its requests have in common.
+
+    Raises
+    ------
+    TraceError
+        If it has no block ids.
+    """
+    if trace.num_accesses == 0:
+        raise TraceError(
+            f"{trace.provenance.path}: no reuse information: lengths alone say nothing "
+            "about cache hits; --synthetic-reuse MODEL makes reuse up"
+        )
 
 
 def _configs(workload: Workload, study: Study) -> list[RunConfig]:

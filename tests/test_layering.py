@@ -50,7 +50,8 @@ def test_arrows_point_one_way(path):
 
 def test_plots_are_imported_by_commands_only():
     users = [path for path in MODULES if "hotset.sim.plots" in set(imports(path))]
-    assert users == [ROOT / "sim" / "commands.py"]
+    folder = ROOT / "sim"
+    assert users == [folder / "commands.py", folder / "simulate_commands.py"]
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 
@@ -62,6 +63,10 @@ def test_plots_are_imported_by_commands_only():
         ("hotset.policies.driver", "torch vllm pandas pyarrow matplotlib typer rich"),
         ("hotset.sim.cli", "numba numpy pandas pyarrow matplotlib optuna simpy"),
         ("hotset.sim.commands", "numba numpy pandas pyarrow matplotlib optuna simpy"),
+        (
+            "hotset.sim.simulate_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
         ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
         ("hotset.sim.replay", "matplotlib optuna simpy torch"),
     ],

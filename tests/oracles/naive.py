@@ -115,6 +115,10 @@ class NaiveGpu:
         self.content = [None] * max(num_blocks - 1, 0)
         self.queue = list(range(len(self.content)))
         self.held = []
+        self.cached = []  # (block, place), oldest first; a block may have copies
+
+    def first_place(self, key):
+        return next(place for name, place in self.cached if name == key)
 
     def lookup(self, keys, limit):
         found = 0
@@ -125,14 +129,16 @@ class NaiveGpu:
     def allocate(self, keys, num_hits, num_blocks):
         """Hold the hit blocks, and others from the front of the queue."""
         num_blocks = min(num_blocks, len(self.content))
-        self.held = [self.content.index(key) for key in keys[:num_hits]]
+        self.held = [self.first_place(key) for key in keys[:num_hits]]
         self.queue = [place for place in self.queue if place not in self.held]
         for i in range(num_hits, num_blocks):
             place = self.queue.pop(0)
             self.held.append(place)
             self.content[place] = None
-            if i < len(keys) and keys[i] not in self.content:
+            self.cached = [pair for pair in self.cached if pair[1] != place]
+            if i < len(keys):
                 self.content[place] = keys[i]
+                self.cached.append((keys[i], place))
 
     def free(self, num_hashed):
         """Blocks go in reverse: unhashed ones to the front, hashed ones to the tail."""
@@ -150,6 +156,7 @@ class NaiveRules:
     whole: bool
     touch: str  # "once", "each time" or "reported"
     retries: int
+    at_end: bool  # whether a refused offer is repeated behind the last step
 
 
 class NaiveEngine(NaiveCache):
@@ -188,7 +195,8 @@ class NaiveEngine(NaiveCache):
 
     def prefill(self, request, computed, upcoming):
         chunk, total = self.rules.chunk_tokens, request.input_tokens
-        retries = min(self.rules.retries, request.output_tokens)
+        steps = max(request.output_tokens, 1) - 1 + self.rules.at_end
+        retries = min(self.rules.retries, steps)
         while True:
             self.pass_step()
             extra = computed >= total  # a step of decoding

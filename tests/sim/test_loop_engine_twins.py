@@ -16,14 +16,15 @@ from hotset.policies.request import SOURCE_TYPES
 from hotset.sim.workload import Workload
 
 # What each engine does: orders of its LRU and its ARC, when a sight counts, whole
-# offers, and how its own policies hear of uses.
+# offers, how its own policies hear of uses, and whether it repeats a refused offer
+# behind the last step.
 ENGINE_FACTS = {
-    "none": ("tail-first", "paper", "offer", False, "once"),
-    "vllm-0.24": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time"),
-    "vllm-0.28": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time"),
-    "vllm-0.30": ("vllm-0.24", "vllm-0.30", "offer", True, "each time"),
-    "vllm-0.32": ("vllm-0.32", "vllm-0.32", "offer", True, "reported"),
-    "vllm-0.33": ("vllm-0.33", "vllm-0.33", "offer", True, "reported"),
+    "none": ("tail-first", "paper", "offer", False, "once", False),
+    "vllm-0.24": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time", False),
+    "vllm-0.28": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time", True),
+    "vllm-0.30": ("vllm-0.24", "vllm-0.30", "offer", True, "each time", True),
+    "vllm-0.32": ("vllm-0.32", "vllm-0.32", "offer", True, "reported", True),
+    "vllm-0.33": ("vllm-0.33", "vllm-0.33", "offer", True, "reported", True),
 }
 POLICY_TEXTS = [
     "lru",
@@ -116,7 +117,7 @@ def make_pair(policy_text, admission_text, setup):
         gpu_blocks=setup["gpu_blocks"],
         step_tokens=setup["step_tokens"],
     )
-    *orders, count, whole, touch = ENGINE_FACTS[name]
+    *orders, count, whole, touch, at_end = ENGINE_FACTS[name]
     requests, distinct = chunk_requests(workload)
     rule = naive_admission(admission_text, count)
     rules = NaiveRules(
@@ -127,6 +128,7 @@ def make_pair(policy_text, admission_text, setup):
         # Blocks that the request wrote itself are free after two steps, and each
         # offer is one sight.
         retries=2 + getattr(rule, "min_count", 0),
+        at_end=at_end,
     )
     capacity = setup["capacity_blocks"] * BLOCK_TOKENS // workload.chunk_tokens
     keys = [request.keys for request in requests]

@@ -1,0 +1,249 @@
+"""A published GPU measurement, cell by cell: its workloads, and what is fitted to it.
+
+The table's cells are runs of three workloads, one request at a time, under vLLM 0.24
+with a CPU tier of several sizes. A prompt is a short common head, one long context,
+then a question of its own. Lengths were not published: one set for each workload is
+chosen so that the counters of the cells without the scored policy come out best, and
+the timing is fitted to the same cells. The other cells check both.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from hotset.policies.admission import ALWAYS
+from hotset.policies.errors import PolicyError
+from hotset.policies.registry import POLICIES
+from hotset.sim.engines import engine
+from hotset.sim.replay import Replay, RunConfig
+from hotset.sim.workload import Workload
+from hotset.traces.intern import densify
+from hotset.traces.model import Provenance, Trace
+
+BLOCK_TOKENS = 16
+CHUNK_TOKENS = 64
+GPU_BLOCKS = 1080
+STEP_TOKENS = 2048
+KV_BYTES_PER_TOKEN = 57_344
+CHUNK_BYTES = CHUNK_TOKENS * KV_BYTES_PER_TOKEN
+BUDGET_BYTES = {
+    "NA": 0,
+    "B0": 8 << 30,
+    "B1": 3 << 30,
+    "B2": 3 << 29,
+    "B3": 3 << 28,
+}
+SHARED_CONTEXTS = {"W1": {6: 2, 7: 5}, "W1S": {6: 2, 7: 5}, "W2": {}}
+HOT_EXAMPLES = {"W1S": (0, 1)}
+LENGTHS_OF = {"W1": "W1", "W1S": "W1", "W2": "W2"}
+COUNTERS = ("prefix_cache_hits", "external_prefix_cache_hits", "offload_store_bytes")
+
+_MOST_EXAMPLES = 1000
+_HEADS = (27, 43)  # looked through for the best lengths
+_QUESTIONS = range(95, 160, 5)
+_RELEVANCE = "relevance:order=given"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One published run.
+
+    Parameters
+    ----------
+    name : str
+        Arm, workload and budget, such as ``A1_W1_B1``.
+    workload : str
+        W1, W1S or W2.
+    capacity_bytes : int
+        Of the CPU tier, 0 without one.
+    counters : dict
+        Published counters.
+    examples : tuple of int
+        By request, in order of issue.
+    ttft_s : tuple of float
+        By request.
+    """
+
+    name: str
+    workload: str
+    capacity_bytes: int
+    counters: dict[str, float]
+    examples: tuple[int, ...]
+    ttft_s: tuple[float, ...]
+
+    @property
+    def has_tier(self) -> bool:
+        """Whether there is a CPU tier."""
+        return self.capacity_bytes > 0
+
+    @property
+    def is_fitted(self) -> bool:
+        """Whether lengths and timing are fitted to this cell."""
+        return self.name.startswith(("A0_", "A1_"))
+
+    def policy(self, clamp: bool) -> str:
+        """Return the text of the cell's policy.
+
+        With ``clamp``, the cells that were measured with an earlier version of the
+        scored policy get its rule.
+        """
+        if not self.name.startswith("A2_"):
+            return "lru"
+        if clamp and self.workload != "W1S":
+            return f"{_RELEVANCE},floor_rule=clamp"
+        return _RELEVANCE
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of a prompt's parts: the common head, the context, the question."""
+
+    head: int
+    context: int
+    question: int
+
+    @property
+    def total(self) -> int:
+        """Tokens of a prompt."""
+        return self.head + self.context + self.question
+
+
+def read_cells(path: Path) -> list[Cell]:
+    """Read the published cells.
+
+    Raises
+    ------
+    PolicyError
+        If the file cannot be read or does not hold them.
+    """
+    try:
+        raw = path.read_bytes()
+        text = gzip.decompress(raw) if path.suffix == ".gz" else raw
+        return [_cell(values) for values in json.loads(text)]
+    except OSError as error:
+        raise PolicyError(f"{path}: {error.strerror or error}") from None
+    except (ValueError, KeyError, TypeError, EOFError):
+        raise PolicyError(f"{path}: not the published cells") from None
+
+
+def _cell(values: dict[str, Any]) -> Cell:
+    requests = values["requests"]
+    return Cell(
+        name=values["cell"],
+        workload=values["workload"],
+        capacity_bytes=BUDGET_BYTES[values["budget"]],
+        counters={name: float(values["metrics"][name]) for name in COUNTERS}
+        | {"queries": float(values["metrics"]["prefix_cache_queries"])},
+        examples=tuple(int(request["example"]) for request in requests),
+        ttft_s=tuple(float(request["ttft_s"]) for request in requests),
+    )
+
+
+def make_trace(cell: Cell, lengths: Lengths, output_tokens: int = 24) -> Trace:
+    """Return a cell's requests as a trace of GPU blocks."""
+    shared_by = SHARED_CONTEXTS[cell.workload]
+    contexts = np.array([shared_by.get(e, e) for e in cell.examples], np.int64)
+    num_full = lengths.total // BLOCK_TOKENS
+    places = np.arange(num_full)
+    # Blocks of the common head have one owner, those of a context have its number,
+    # and those with a question in them are their request's own.
+    owners = np.repeat(contexts[:, None], num_full, axis=1)
+    owners[:, places < lengths.head // BLOCK_TOKENS] = 0
+    asked = places >= (lengths.head + lengths.context) // BLOCK_TOKENS
+    own = _MOST_EXAMPLES + np.arange(len(contexts))
+    owners[:, asked] = own[:, None]
+    ids, _distinct = densify((owners * num_full + places).ravel())
+    n = len(contexts)
+    return Trace(
+        block_tokens=BLOCK_TOKENS,
+        request_offsets=np.arange(n + 1, dtype=np.int64) * num_full,
+        block_ids=ids,
+        arrival_s=np.zeros(n),
+        input_tokens=np.full(n, lengths.total, np.int64),
+        output_tokens=np.full(n, output_tokens, np.int64),
+        session=np.full(n, -1, np.int64),
+        provenance=Provenance("published cells", cell.name, "0" * 64, n, 0),
+        source_type=np.zeros(n, np.int16),
+        source_type_names=("user",),
+    )
+
+
+def run_config(cell: Cell, clamp: bool) -> RunConfig:
+    """Return a cell's policy, capacity and engine."""
+    policy, params = POLICIES.parse(cell.policy(clamp))
+    blocks = cell.capacity_bytes // CHUNK_BYTES * (CHUNK_TOKENS // BLOCK_TOKENS)
+    return RunConfig(
+        policy,
+        params,
+        ALWAYS,
+        ALWAYS.params(),
+        blocks,
+        engine("vllm-0.24"),
+        gpu_blocks=GPU_BLOCKS,
+        step_tokens=STEP_TOKENS,
+    )
+
+
+def counters_of(gpu_tokens: int, hit_tokens: int, stores: int) -> dict[str, int]:
+    """Return the counters as the server's metrics name them."""
+    return {
+        "prefix_cache_hits": gpu_tokens,
+        "external_prefix_cache_hits": hit_tokens - gpu_tokens,
+        "offload_store_bytes": stores * CHUNK_BYTES,
+    }
+
+
+def error_of(name: str, published: float, simulated: float) -> float:
+    """Return the relative error of a counter."""
+    return abs(simulated - published) / published if published else float(simulated > 0)
+
+
+def is_within(name: str, published: float, simulated: float) -> bool:
+    """Return whether a counter is within 3 %, or 2,000 tokens where it is small."""
+    difference = abs(simulated - published)
+    if name != "offload_store_bytes" and published < 60_000:
+        return difference <= 2000
+    return difference <= 0.03 * published
+
+
+def fit_lengths(cells: Sequence[Cell]) -> dict[str, Lengths]:
+    """Return the lengths of each workload that the fitted cells' counters agree with.
+
+    The whole prompt is the mean of the published queries; the head and the question
+    are looked for in ranges, by the largest relative error of any counter.
+    """
+    found = {}
+    for name in sorted(set(LENGTHS_OF.values())):
+        mine = [c for c in cells if c.is_fitted and LENGTHS_OF[c.workload] == name]
+        queries = sum(cell.counters["queries"] for cell in mine)
+        total = round(queries / sum(len(cell.examples) for cell in mine))
+        with_tier = [cell for cell in mine if cell.has_tier]
+        tried = [
+            Lengths(head, total - head - question, question)
+            for head in _HEADS
+            for question in _QUESTIONS
+        ]
+        found[name] = min(tried, key=lambda lengths: _misfit(with_tier, lengths))
+    return found
+
+
+def _misfit(cells: Sequence[Cell], lengths: Lengths) -> tuple[int, float]:
+    """Return how many counters miss the bar, then the sum of squared errors."""
+    missed, squares = 0, 0.0
+    for cell in cells:
+        workload = Workload(make_trace(cell, lengths), chunk_tokens=CHUNK_TOKENS)
+        result = Replay(workload, run_config(cell, clamp=True)).run()
+        counters = counters_of(result.gpu_hit_tokens, result.hit_tokens, result.stores)
+        for name, value in counters.items():
+            published = cell.counters[name]
+            missed += not is_within(name, published, value)
+            if published >= 60_000:
+                squares += error_of(name, published, value) ** 2
+    return missed, squares

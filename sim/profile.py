@@ -1,0 +1,251 @@
+"""Hardware profiles: a machine with a model on it, as a small TOML file.
+
+A profile that was measured says so; one that was computed from data sheets says
+``estimated = true`` and shows the arithmetic. Bundled ones go by their name.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from hotset.policies.base import known_names
+from hotset.policies.errors import PolicyError
+from hotset.sim.cost import CostModel
+from hotset.sim.engine import EngineSpec
+from hotset.sim.steps import BatchLimits
+from hotset.sim.transfers import LinkSpec
+
+_TABLES = {
+    "": {"name", "summary", "estimated", "arithmetic"},
+    "model": {"kv_bytes_per_token"},
+    "gpu": {"pool_tokens", "step_tokens", "max_sequences", "async_scheduling"},
+    "cost": {field.name for field in dataclasses.fields(CostModel)},
+    "links": {"cpu"},
+    "links.cpu": {"load_bytes_per_s", "store_bytes_per_s", "latency_s", "duplex"},
+}
+
+
+@dataclass(frozen=True)
+class TierLink:
+    """How a tier is reached.
+
+    Parameters
+    ----------
+    load, store : LinkSpec
+        To the GPU's side, and back.
+    is_duplex : bool
+        Whether both can go on at once at full bandwidth.
+    """
+
+    load: LinkSpec
+    store: LinkSpec
+    is_duplex: bool
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A machine with a model on it.
+
+    Parameters
+    ----------
+    name, summary : str
+        What it is.
+    is_estimated : bool
+        Whether it was computed rather than measured.
+    arithmetic : tuple of str
+        How it was computed.
+    kv_bytes_per_token : int
+        KV cache bytes of a token over all ranks.
+    pool_tokens : int
+        Tokens that the GPU's blocks hold.
+    step_tokens, max_sequences : int
+        Limits of one engine step.
+    is_async : bool
+        Whether the engine decides on a step before it has booked the one before.
+    cost : CostModel
+        Seconds of its work.
+    cpu : TierLink
+        How the CPU tier is reached.
+    """
+
+    name: str
+    summary: str
+    is_estimated: bool
+    arithmetic: tuple[str, ...]
+    kv_bytes_per_token: int
+    pool_tokens: int
+    step_tokens: int
+    max_sequences: int
+    is_async: bool
+    cost: CostModel
+    cpu: TierLink
+
+    def engine(
+        self,
+        block_tokens: int,
+        chunk_tokens: int,
+        *,
+        gpu_blocks: int | None = None,
+        step_tokens: int | None = None,
+        loads_if_faster: bool = False,
+        offers_at_end: bool = False,
+    ) -> EngineSpec:
+        """Return the machine for blocks and chunks of some size.
+
+        Raises
+        ------
+        PolicyError
+            If a step has no room for every sequence, or the pool none for a block.
+        """
+        blocks = self.pool_tokens // block_tokens + 1
+        blocks = blocks if gpu_blocks is None else gpu_blocks
+        if blocks < 2:
+            raise PolicyError(
+                f"a GPU pool of {self.pool_tokens} tokens holds no block of "
+                f"{block_tokens} tokens"
+            )
+        tokens = self.step_tokens if step_tokens is None else step_tokens
+        if tokens < self.max_sequences:
+            raise PolicyError(
+                f"a step of {tokens} tokens has no room for {self.max_sequences} "
+                "sequences, a token each"
+            )
+        return EngineSpec(
+            cost=self.cost,
+            gpu_blocks=blocks,
+            limits=BatchLimits(tokens, self.max_sequences, block_tokens, chunk_tokens),
+            kv_bytes_per_token=self.kv_bytes_per_token,
+            load_link=self.cpu.load,
+            store_link=self.cpu.store,
+            is_duplex=self.cpu.is_duplex,
+            loads_if_faster=loads_if_faster,
+            offers_at_end=offers_at_end,
+            is_async=self.is_async,
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the profile as JSON values."""
+        return dataclasses.asdict(self)
+
+
+def bundled_profiles() -> list[str]:
+    """Return the names of the bundled profiles."""
+    folder = resources.files("hotset.sim") / "profiles"
+    names = [entry.name for entry in folder.iterdir()]
+    return sorted(name[:-5] for name in names if name.endswith(".toml"))
+
+
+def load_profile(text: str) -> Profile:
+    """Return a bundled profile by its name, or read one from a TOML file.
+
+    Raises
+    ------
+    PolicyError
+        If there is none, or it does not hold what it should.
+    """
+    if text.endswith(".toml"):
+        try:
+            content = Path(text).read_bytes()
+        except OSError as error:
+            raise PolicyError(f"--profile {text}: {error.strerror}") from None
+    elif text in bundled_profiles():
+        folder = resources.files("hotset.sim") / "profiles"
+        content = (folder / f"{text}.toml").read_bytes()
+    else:
+        known = known_names(text, bundled_profiles())
+        raise PolicyError(f"--profile {text}: no such profile{known}; or a .toml file")
+    try:
+        values = tomllib.loads(content.decode())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise PolicyError(f"--profile {text}: not TOML: {error}") from None
+    try:
+        return _Reader(values).profile()
+    except PolicyError as error:
+        raise PolicyError(f"--profile {text}: {error}") from None
+
+
+class _Reader:
+    """Checks the values of a profile and builds it."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = values
+
+    def profile(self) -> Profile:
+        self._check_keys("", skip={"model", "gpu", "cost", "links"})
+        estimated = self._values.get("estimated")
+        if not isinstance(estimated, bool):
+            raise PolicyError(f"estimated is {estimated!r}: true or false is needed")
+        arithmetic = tuple(map(str, self._values.get("arithmetic", [])))
+        if estimated and not arithmetic:
+            raise PolicyError("an estimated profile shows its arithmetic")
+        return Profile(
+            name=str(self._values.get("name", "")),
+            summary=str(self._values.get("summary", "")),
+            is_estimated=estimated,
+            arithmetic=arithmetic,
+            kv_bytes_per_token=self._whole("model", "kv_bytes_per_token"),
+            pool_tokens=self._whole("gpu", "pool_tokens"),
+            step_tokens=self._whole("gpu", "step_tokens"),
+            max_sequences=self._whole("gpu", "max_sequences"),
+            is_async=self._flag("gpu", "async_scheduling", False),
+            cost=self._cost(),
+            cpu=self._link("links.cpu"),
+        )
+
+    def _table(self, name: str) -> Mapping[str, Any]:
+        table: Any = self._values
+        for part in name.split(".") if name else []:
+            table = table.get(part) if isinstance(table, Mapping) else None
+        if not isinstance(table, Mapping):
+            raise PolicyError(f"table [{name}] is missing")
+        return table
+
+    def _check_keys(self, name: str, skip: set[str] | None = None) -> None:
+        table = self._table(name)
+        for key in table:
+            if key not in _TABLES[name] and key not in (skip or ()):
+                where = f"[{name}]" if name else "a profile"
+                known = known_names(key, sorted(_TABLES[name]))
+                raise PolicyError(f"{where} has no {key}{known}")
+
+    def _whole(self, name: str, key: str) -> int:
+        self._check_keys(name)
+        value = self._table(name).get(key)
+        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+            raise PolicyError(
+                f"[{name}] {key} is {value!r}: a whole number from 1 on is needed"
+            )
+        return value
+
+    def _number(self, name: str, key: str, default: float | None = None) -> float:
+        value = self._table(name).get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise PolicyError(f"[{name}] {key} is {value!r}: a number is needed")
+        return float(value)
+
+    def _flag(self, name: str, key: str, default: bool) -> bool:
+        value = self._table(name).get(key, default)
+        if not isinstance(value, bool):
+            raise PolicyError(f"[{name}] {key} is {value!r}: true or false is needed")
+        return value
+
+    def _cost(self) -> CostModel:
+        self._check_keys("cost")
+        names = [field.name for field in dataclasses.fields(CostModel)]
+        return CostModel(**{name: self._number("cost", name) for name in names})
+
+    def _link(self, name: str) -> TierLink:
+        self._check_keys("links")
+        self._check_keys(name)
+        latency_s = self._number(name, "latency_s", 0.0)
+        return TierLink(
+            LinkSpec(self._number(name, "load_bytes_per_s"), latency_s),
+            LinkSpec(self._number(name, "store_bytes_per_s"), latency_s),
+            self._flag(name, "duplex", True),
+        )

@@ -1,0 +1,350 @@
+"""Simulations of one trace under several policies, and the result they make together.
+
+Each run is a simulation of its own; several go on in parallel processes. The result is
+what `hotset simulate` writes as JSON.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import multiprocessing
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import simpy
+
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec
+from hotset.policies.errors import PolicyError
+from hotset.sim import metrics
+from hotset.sim.arrivals import JobSource, closed_loop, open_loop
+from hotset.sim.capacity import Capacity
+from hotset.sim.engine import Engine, EngineSpec
+from hotset.sim.engines import EngineRules
+from hotset.sim.profile import Profile
+from hotset.sim.replay import RunConfig
+from hotset.sim.study import check_reuse
+from hotset.sim.tier import OffloadTier
+from hotset.sim.transfers import Link
+from hotset.sim.workload import Workload
+from hotset.traces.model import Trace
+
+_STEPS_PER_TOKEN = 4  # more than that, and an engine is going round in circles
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to simulate.
+
+    Parameters
+    ----------
+    policies : sequence of (PolicySpec, Params)
+        Eviction policies of the CPU tier; a run for each.
+    admission : (AdmissionSpec, Params)
+        The admission rule of all runs.
+    engine : EngineRules
+        The engine's rules.
+    profile : Profile
+        The machine.
+    cpu : Capacity
+        Size of the CPU tier.
+    chunk_tokens, gpu_blocks, step_tokens : int, optional
+        Instead of the trace's block and the profile's values.
+    users : int, optional
+        Users of a closed loop; without it requests come at their times.
+    think_s : float
+        Mean think time of these users.
+    speed : float
+        How much faster than in the trace requests come.
+    loads_if_faster : bool
+        Whether a hit is taken only where its load beats computing it.
+    slo_ttft_s, slo_itl_s : float, optional
+        Objectives.
+    warmup : float
+        Share of the requests that are not measured, in [0, 1).
+    seed : int
+        For think times.
+    """
+
+    policies: Sequence[tuple[PolicySpec, Params]]
+    admission: tuple[AdmissionSpec, Params]
+    engine: EngineRules
+    profile: Profile
+    cpu: Capacity
+    chunk_tokens: int | None = None
+    gpu_blocks: int | None = None
+    step_tokens: int | None = None
+    users: int | None = None
+    think_s: float = 0.0
+    speed: float = 1.0
+    loads_if_faster: bool = False
+    slo_ttft_s: float | None = None
+    slo_itl_s: float | None = None
+    warmup: float = 0.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.warmup < 1:
+            raise PolicyError(f"--warmup {self.warmup}: allowed is 0 to below 1")
+        if not 0 < self.speed < math.inf:
+            raise PolicyError(f"--speed {self.speed}: more than 0 is needed")
+        if self.seed < 0:
+            raise PolicyError(f"--seed {self.seed}: allowed is 0 or more")
+        if self.users is not None and self.users < 1:
+            raise PolicyError(f"--users {self.users}: at least 1 is needed")
+        if not 0 <= self.think_s < math.inf:
+            raise PolicyError(f"--think {self.think_s}: 0 or more seconds are needed")
+        if self.think_s > 0 and self.users is None:
+            raise PolicyError("--think: only users of --users think")
+        if self.users is not None and self.speed != 1:
+            raise PolicyError("--speed: users of --users come when they are ready")
+
+
+@dataclass(frozen=True)
+class Run:
+    """One simulation's outcome: the summary as JSON values, and the rows."""
+
+    label: str
+    summary: dict[str, Any]
+    records: metrics.Records
+
+
+@dataclass(frozen=True)
+class SimulationResult:
+    """Runs and what they were made of."""
+
+    plan: Plan
+    trace: Trace
+    workload: Workload
+    spec: EngineSpec
+    cpu_blocks: int
+    runs: list[Run]
+    warnings: list[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the result as JSON values."""
+        provenance, plan, spec = self.trace.provenance, self.plan, self.spec
+        return {
+            "trace": {
+                "path": provenance.path,
+                "sha256": provenance.sha256,
+                "format": provenance.format,
+                "requests": self.trace.num_requests,
+                "block_tokens": self.trace.block_tokens,
+                "rejected": provenance.rows_rejected,
+            },
+            "profile": plan.profile.as_json(),
+            "settings": {
+                "engine": plan.engine.name,
+                "cpu_blocks": self.cpu_blocks,
+                "chunk_tokens": self.workload.chunk_tokens,
+                "gpu_blocks": spec.gpu_blocks,
+                "step_tokens": spec.limits.step_tokens,
+                "users": plan.users,
+                "think_s": plan.think_s,
+                "speed": plan.speed,
+                "loads_if_faster": plan.loads_if_faster,
+                "warmup": plan.warmup,
+                "seed": plan.seed,
+            },
+            "definitions": metrics.DEFINITIONS,
+            "warnings": self.warnings,
+            "runs": [run.summary for run in self.runs],
+        }
+
+
+def run_plan(trace: Trace, plan: Plan, num_jobs: int = 1) -> SimulationResult:
+    """Simulate a trace under every policy.
+
+    Parameters
+    ----------
+    trace : Trace
+        The trace.
+    plan : Plan
+        What to simulate.
+    num_jobs : int
+        Simulations at a time, each in a process of its own where more than 1.
+
+    Raises
+    ------
+    PolicyError
+        If a capacity or a request does not fit, or a policy cannot run on line.
+    """
+    check_reuse(trace)
+    workload, spec, cpu_blocks = _prepare(trace, plan)
+    numbers = range(len(plan.policies))
+    if num_jobs > 1 and len(plan.policies) > 1:
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(num_jobs, mp_context=context) as pool:
+            futures = [pool.submit(simulate, trace, plan, i) for i in numbers]
+            runs = [future.result() for future in futures]
+    else:
+        runs = [_simulate(workload, spec, cpu_blocks, plan, i) for i in numbers]
+    return SimulationResult(
+        plan, trace, workload, spec, cpu_blocks, runs, _warnings(trace, plan, runs)
+    )
+
+
+def simulate(trace: Trace, plan: Plan, number: int) -> Run:
+    """Simulate a trace under one policy of a plan."""
+    workload, spec, cpu_blocks = _prepare(trace, plan)
+    return _simulate(workload, spec, cpu_blocks, plan, number)
+
+
+def _prepare(trace: Trace, plan: Plan) -> tuple[Workload, EngineSpec, int]:
+    workload = Workload(trace, chunk_tokens=plan.chunk_tokens)
+    spec = plan.profile.engine(
+        trace.block_tokens,
+        workload.chunk_tokens,
+        gpu_blocks=plan.gpu_blocks,
+        step_tokens=plan.step_tokens,
+        loads_if_faster=plan.loads_if_faster,
+        offers_at_end=plan.engine.offers_at_end,
+    )
+    blocks = plan.cpu.blocks(
+        workload.blocks.num_distinct,
+        trace.block_tokens,
+        plan.profile.kv_bytes_per_token,
+    )
+    if blocks < workload.blocks_per_chunk:
+        raise PolicyError(
+            f"--cpu {plan.cpu.text}: {blocks} blocks hold no chunk of "
+            f"{workload.blocks_per_chunk} blocks"
+        )
+    for spec_of_policy, _params in plan.policies:
+        if spec_of_policy.offline:
+            raise PolicyError(
+                f"--policy {spec_of_policy.name}: it knows the future of a replay; in "
+                "simulated time there is none"
+            )
+    return workload, spec, blocks
+
+
+def _simulate(
+    workload: Workload, spec: EngineSpec, cpu_blocks: int, plan: Plan, number: int
+) -> Run:
+    policy, params = plan.policies[number]
+    admission, admission_params = plan.admission
+    trace = workload.trace
+    env = simpy.Environment()
+    tier = OffloadTier(
+        workload,
+        RunConfig(policy, params, admission, admission_params, cpu_blocks, plan.engine),
+    )
+    records = metrics.Records(trace.num_requests)
+    tokens = int(trace.input_tokens.sum() + trace.output_tokens.sum())
+    engine = Engine(
+        env,
+        spec,
+        tier,
+        on_done=lambda job: records.add(job, env.now),
+        max_steps=_STEPS_PER_TOKEN * tokens + 1000,
+    )
+    source = JobSource(workload, plan.speed)
+    if plan.users is None:
+        env.process(open_loop(env, engine, source))
+    else:
+        env.process(
+            closed_loop(env, engine, source, plan.users, plan.think_s, plan.seed)
+        )
+    env.run(until=engine.process)
+    label = policy.label(params)
+    summary = _summary(label, policy.name, params, engine, records, plan, cpu_blocks)
+    return Run(label, summary, records)
+
+
+def _summary(
+    label: str,
+    name: str,
+    params: Params,
+    engine: Engine,
+    records: metrics.Records,
+    plan: Plan,
+    cpu_blocks: int,
+) -> dict[str, Any]:
+    spec, tier = engine.spec, engine.tier
+    first = math.floor(plan.warmup * records.num_requests)
+    counts = {key: int(of[first:].sum()) for key, of in records.counts.items()}
+    spans = {key: of[first:] for key, of in records.spans().items()}
+    hits = counts["gpu_tokens"] + counts["cpu_tokens"]
+    is_open = plan.users is None
+    kv_bytes, chunk = spec.kv_bytes_per_token, spec.limits.chunk_tokens
+    return {
+        "policy": name,
+        "label": label,
+        "params": dataclasses.asdict(params),
+        "admission": {
+            "name": plan.admission[0].name,
+            **dataclasses.asdict(plan.admission[1]),
+        },
+        "cpu_blocks": cpu_blocks,
+        "measured_from_request": first,
+        "requests": records.num_requests - first,
+        **{key: metrics.quantiles(of) for key, of in spans.items()},
+        "duration_s": engine.env.now,
+        "offered_load": metrics.offered_load(records, spec) if is_open else None,
+        "busy_share": engine.busy_s / engine.env.now if engine.env.now > 0 else None,
+        "mean_present": (
+            engine.present_s / engine.env.now if engine.env.now > 0 else None
+        ),
+        "steps": engine.batcher.step,
+        "goodput": metrics.goodput(records, first, plan.slo_ttft_s, plan.slo_itl_s),
+        "saved_prefill_s": metrics.saved_prefill_s(records, spec, first),
+        "tokens": {
+            "input": counts["input_tokens"],
+            "output": counts["output_tokens"],
+            "gpu_hit": counts["gpu_tokens"],
+            "cpu_hit": counts["cpu_tokens"],
+            "hit": hits,
+            "computed": counts["computed_tokens"],
+        },
+        "token_hit_ratio": hits / max(counts["input_tokens"], 1),
+        "preemptions": counts["preemptions"],
+        "links": _links(engine),
+        "cpu": {
+            **dataclasses.asdict(tier.counts),
+            "load_bytes": engine.num_loaded_tokens * kv_bytes,
+            "store_bytes": tier.counts.stores * chunk * kv_bytes,
+            "resident_blocks": tier.num_resident * (chunk // spec.limits.block_tokens),
+            "policy_faults": tier.num_faults,
+        },
+        "break_even_tokens": {
+            "cpu": spec.cost.break_even_tokens([spec.load_link], kv_bytes)
+        },
+    }
+
+
+def _links(engine: Engine) -> dict[str, Any]:
+    def one(link: Link) -> dict[str, Any]:
+        return {
+            "bytes": link.num_bytes,
+            "transfers": link.num_transfers,
+            "busy_s": link.busy_s,
+            "wait_s": link.wait_s,
+        }
+
+    if engine.spec.is_duplex:
+        return {
+            "cpu_load": one(engine.load_link),
+            "cpu_store": one(engine.store_link),
+        }
+    return {"cpu": one(engine.load_link)}
+
+
+def _warnings(trace: Trace, plan: Plan, runs: Sequence[Run]) -> list[str]:
+    warnings = list(trace.provenance.warnings)
+    if plan.profile.is_estimated:
+        warnings.append(
+            f"profile {plan.profile.name} is estimated from data sheets: compare "
+            "policies by it, and calibrate one before trusting seconds"
+        )
+    for run in runs:
+        load = run.summary["offered_load"]
+        if load is not None and load > 1:
+            warnings.append(
+                f"{run.label}: offered load {load:.2f} is above 1, so the queue grows "
+                "as long as requests come and TTFT says how long the trace is"
+            )
+    return warnings

@@ -1,0 +1,249 @@
+"""The CPU tier behind the GPU: an engine's rules over a `PolicyDriver`.
+
+A mirror of what the GPU computed: chunks are offered for storing as prefill fills them,
+and looked up behind the GPU's own hit. A chunk that is being written is no hit, one
+that is being read is pinned, and an offer that does not fit is made again. What a
+policy hears of a request, and when, is what `hotset.sim.engine_loop` tells it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from hotset.policies.arrays import Float64Array
+from hotset.policies.driver import PolicyDriver, Status
+from hotset.policies.lru import SPEC as LRU
+from hotset.policies.lru import LruParams
+from hotset.sim.job import Job
+from hotset.sim.replay import RunConfig, is_vllms_own, resolve
+from hotset.sim.workload import Workload
+
+
+class Found(NamedTuple):
+    """What a look-up came to."""
+
+    first: int  # first chunk to load
+    last: int  # the one behind the last; equal to ``first`` where nothing is loaded
+    looked_up: int  # the chunk behind the last one that was looked up
+    must_wait: bool  # a hit is still being written, or read by another request
+
+
+@dataclass
+class TierCounts:
+    """What a tier did, in chunks."""
+
+    stores: int = 0
+    evictions: int = 0
+    refused_offers: int = 0
+    loaded: int = 0
+    dropped_unused: int = 0  # evicted without ever having been loaded
+
+
+class OffloadTier:
+    """A CPU tier.
+
+    Parameters
+    ----------
+    workload : Workload
+        The requests.
+    config : RunConfig
+        Policy, admission, capacity and engine.
+    hears_all : bool
+        Whether the policy hears what the engine tells as it tells it: of look-ups by
+        the chunks looked up, of uses as often as they are told. vLLM's own do; others
+        hear of each chunk once a request.
+
+    Raises
+    ------
+    PolicyError
+        If the policy cannot run on line.
+    """
+
+    def __init__(
+        self, workload: Workload, config: RunConfig, hears_all: bool = False
+    ) -> None:
+        config = resolve(config)
+        rules = config.engine
+        distinct = max(workload.chunks.num_distinct, 1)
+        slots = min(config.capacity_blocks // workload.blocks_per_chunk, distinct)
+        spec, params = config.policy, config.params
+        if spec.unbounded:  # any order will do where nothing is evicted
+            spec, params, slots = LRU, LruParams(order="tail-first"), distinct
+        self.driver: PolicyDriver[int] = PolicyDriver(
+            spec, params, slots, config.admission, config.admission_params
+        )
+        self.counts = TierCounts()
+        self._distinct = distinct
+        self.version = 0  # changes with whatever can change a look-up that must wait
+        self._features = workload.stream.features
+        self._chunk_tokens = workload.chunk_tokens
+        self._whole = rules.whole_offers
+        self._waits = not rules.is_none
+        stock = is_vllms_own(params)
+        self._hears_lookups = hears_all and not stock
+        stock = stock or hears_all
+        self._is_touched_each_time = stock and rules.reports_all
+        self._is_reported_only = stock and not rules.reports_all
+        self._readers: dict[int, int] = {}  # loads under way, by chunk
+        self._unused: set[int] = set()  # stored and not loaded since
+
+    @property
+    def num_resident(self) -> int:
+        """Chunks that are here, those being written included."""
+        return len(self.driver)
+
+    @property
+    def num_faults(self) -> int:
+        """How often the policy failed."""
+        return self.driver.num_faults
+
+    def resident(self) -> list[int]:
+        """Return the chunks that are here, ascending."""
+        return [key for key in range(self._distinct) if key in self.driver]
+
+    def find(self, job: Job, local_tokens: int, input_tokens: int) -> Found:
+        """Look up the chunks behind the GPU's hit; changes nothing.
+
+        Less than a chunk is not looked up, and not worth a load.
+        """
+        size = self._chunk_tokens
+        first = last = local_tokens // size
+        if input_tokens - local_tokens < size:
+            return Found(first, first, first, False)
+        chunks, lookup = job.chunks, self.driver.lookup
+        is_pending = False
+        while last < len(chunks):
+            status = lookup(chunks[last])
+            if status is Status.MISS or (status is Status.PENDING and not self._waits):
+                break
+            is_pending = is_pending or status is Status.PENDING
+            last += 1
+        looked_up = min(last + 1, len(chunks))
+        if last * size - local_tokens < size:
+            return Found(first, first, looked_up, False)
+        readers = self._readers
+        must_wait = is_pending or any(key in readers for key in chunks[first:last])
+        return Found(first, last, looked_up, must_wait)
+
+    def start(self, job: Job, found: Found, now_s: float) -> None:
+        """Tell admission and policy of a request that is taken up, and of its loads.
+
+        A request that comes back after a preemption is no new one.
+        """
+        driver, chunks = self.driver, job.chunks
+        driver.now_s = now_s
+        looked_up = chunks[found.first : found.looked_up]
+        if looked_up:
+            driver.note_lookup(looked_up)
+        loads = chunks[found.first : found.last]
+        is_new = job.policy_request is None
+        if job.policy_request is None:
+            job.policy_request = driver.begin()
+            fields: Float64Array = job.policy_request.fields
+            fields[:] = self._features[job.index]
+            driver.observe(
+                job.policy_request, looked_up if self._hears_lookups else chunks
+            )
+        if self._is_reported_only:
+            driver.hit(job.policy_request, loads)
+        elif is_new or self._is_touched_each_time:
+            driver.hit(job.policy_request, chunks)
+        job.unreported = found.first if self._is_reported_only and loads else 0
+
+    def begin_load(self, keys: Sequence[int]) -> None:
+        """Pin chunks that are read from now on."""
+        self.driver.pin(keys)
+        self.counts.loaded += len(keys)
+        self._unused.difference_update(keys)
+        for key in keys:
+            self._readers[key] = self._readers.get(key, 0) + 1
+
+    def end_load(self, keys: Sequence[int]) -> None:
+        """Unpin chunks that were read."""
+        self.version += 1
+        self.driver.unpin(keys)
+        for key in keys:
+            self._readers[key] -= 1
+            if self._readers[key] == 0:
+                del self._readers[key]
+
+    def offer(self, job: Job, filled: int, now_s: float) -> list[int]:
+        """Offer a request's chunks up to ``filled``; return those to be written.
+
+        Where the offer is refused, the same chunks are offered again the next time.
+        """
+        driver, request = self.driver, job.policy_request
+        assert request is not None, "a request that computes was started"
+        driver.now_s = now_s
+        first = job.upcoming
+        offered = job.chunks[first:filled]
+        if self._is_reported_only:
+            driver.hit(request, offered)
+        stored = driver.offer(request, offered, range(first, filled), whole=self._whole)
+        if stored is None:
+            self.counts.refused_offers += 1
+            return []
+        job.upcoming = filled
+        if stored.keys:
+            self._count(stored.keys, stored.evicted)
+            if self._is_touched_each_time:
+                if not self._hears_lookups:
+                    driver.observe(request, job.chunks)
+                driver.hit(request, job.chunks)
+            elif not self._is_reported_only:
+                driver.finish(request, job.chunks)
+        return stored.keys
+
+    def end_store(self, keys: Sequence[int]) -> None:
+        """Make written chunks readable."""
+        self.version += 1
+        self.driver.complete(keys)
+
+    def finish(self, job: Job) -> None:
+        """Put a request's chunks in order at its end."""
+        if job.policy_request is not None:
+            self.driver.finish(job.policy_request, job.chunks[job.unreported :])
+
+    def _count(self, stored: list[int], evicted: list[int]) -> None:
+        counts, unused = self.counts, self._unused
+        counts.stores += len(stored)
+        counts.evictions += len(evicted)
+        before = len(unused)
+        unused.difference_update(evicted)
+        counts.dropped_unused += before - len(unused)
+        unused.update(stored)
+
+
+class NoTier(OffloadTier):
+    """No CPU tier: nothing is found and nothing is stored."""
+
+    def __init__(self) -> None:
+        self.counts = TierCounts()
+        self.version = 0
+
+    @property
+    def num_resident(self) -> int:
+        """Chunks that are here."""
+        return 0
+
+    @property
+    def num_faults(self) -> int:
+        """How often the policy failed."""
+        return 0
+
+    def find(self, job: Job, local_tokens: int, input_tokens: int) -> Found:
+        """Find nothing."""
+        return Found(0, 0, 0, False)
+
+    def start(self, job: Job, found: Found, now_s: float) -> None:
+        """Have no one to tell."""
+
+    def offer(self, job: Job, filled: int, now_s: float) -> list[int]:
+        """Store nothing."""
+        job.upcoming = filled
+        return []
+
+    def finish(self, job: Job) -> None:
+        """Have nothing to put in order."""
