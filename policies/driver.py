@@ -117,14 +117,16 @@ class PolicyDriver(Generic[K]):
     def warm_up(self) -> None:
         """Compile every kernel that this tier and its fallback can call.
 
-        A small tier of the same kinds goes through all calls; this one is untouched.
+        Small tiers of the same kinds go through all calls; this one is untouched.
         """
-        tier: PolicyDriver[int] = PolicyDriver(
-            self.spec, self._params, 2, self._rule, self._rule_params
-        )
-        use_every_call(tier)
-        tier._cache.fall_back()
-        use_every_call(tier)
+        # A rule may refuse all that a small tier offers, so that nothing is stored.
+        for rule, params in ((self._rule, self._rule_params), (ALWAYS, None)):
+            tier: PolicyDriver[int] = PolicyDriver(
+                self.spec, self._params, 2, rule, params
+            )
+            use_every_call(tier)
+            tier._cache.fall_back()
+            use_every_call(tier)
 
     # What is there
 

@@ -25,6 +25,7 @@ def use_every_call(tier: Any) -> None:
         tier.unpin(held)
         tier.finish(request, batch)
     tier.scores([])
+    _ = tier.num_free, tier.num_evictable
     tier.evict(1)
     tier.remove([3])
     tier.reset()

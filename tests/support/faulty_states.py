@@ -73,11 +73,15 @@ def faults():
 
 
 def plant(spec, verb, kind, call):
-    """Return a spec whose state fails at a call of a verb, and a list for states."""
+    """Return a spec whose first state fails at a call of a verb; and the states made.
+
+    Those that come later, as for a driver's warm-up, do not fail.
+    """
     made = []
 
     def make(params, capacity, next_use=None):
-        plan = np.array([VERBS.index(verb), KINDS.index(kind), call, 0], np.int64)
+        numbers = [VERBS.index(verb), KINDS.index(kind), call, len(made) > 0]
+        plan = np.array(numbers, np.int64)
         resident = np.zeros(capacity, np.int8)
         made.append(Planted(spec.make(params, capacity, None), plan, resident))
         return made[-1]

@@ -67,10 +67,13 @@ class TierPlayer:
         Decides everything.
     make_key : callable
         Gives the key of a number.
+    admits_all : bool
+        Whether the admission rule lets every block in.
     """
 
-    def __init__(self, driver, chance, make_key=int):
+    def __init__(self, driver, chance, make_key=int, admits_all=True):
         self.driver = driver
+        self.admits_all = admits_all
         self.chance = chance
         self.books = Books(driver.capacity)
         self.make_key = make_key
@@ -207,7 +210,7 @@ class TierPlayer:
         missing = [key for key in part if key not in self.books.order]
         allowed = self.books.evictable(part)
         need = len(missing) - self.driver.num_free
-        was_lru = self.driver.fallen_back
+        was_lru = self.driver.fallen_back and self.admits_all
         depths = list(range(first, first + len(part)))
         stored = self.driver.offer(request, part, depths)
         if was_lru and need > len(allowed):
