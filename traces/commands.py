@@ -204,6 +204,43 @@ def convert(
 
 
 @app.command()
+def fetch(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="[NAME]", help="Public trace; lists them if absent."),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Where to; NAME's own if absent.")
+    ] = None,
+    address: Annotated[
+        str | None,
+        typer.Option("--from", metavar="ADDRESS", help="Another place of the file."),
+    ] = None,
+) -> None:
+    """Fetch a public trace: resumed where it stopped, and verified."""
+    from hotset.traces.catalogue import CATALOGUE
+    from hotset.traces.fetch import fetch as fetch_trace
+    from hotset.traces.registry import unknown
+    from hotset.traces.summary import print_catalogue, transfer_bar
+
+    if name is None:
+        print_catalogue(CATALOGUE.values())
+        return
+    if name not in CATALOGUE:
+        raise TraceError(unknown("public trace", name, CATALOGUE))
+    trace = CATALOGUE[name]
+    target = Path(trace.file) if out is None else out
+    if target.exists():
+        raise TraceError(f"{target}: is there already; --out names another file")
+    with transfer_bar() as progress:
+        digest = fetch_trace(trace, target, address, progress)
+    checked = "as published" if trace.sha256 else "no published one to compare with"
+    typer.echo(f"{one_line(target)}: {target.stat().st_size:,} bytes")
+    typer.echo(f"SHA-256 {digest} ({checked})")
+    typer.echo(f"licence: {trace.licence}; cite: {trace.citation}")
+
+
+@app.command()
 def generate(
     kind: Annotated[
         str,

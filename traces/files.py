@@ -14,6 +14,7 @@ from typing import IO, Any, Literal
 import zstandard
 
 from hotset.traces.errors import TraceError, shorten
+from hotset.traces.lfs import LFS_MAGIC, lfs_message
 
 STDIN = "-"
 
@@ -23,7 +24,6 @@ _MAX_LINE_BYTES = 1 << 28
 _GZIP_MAGIC = b"\x1f\x8b"
 _ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
 _ZSTD_WINDOW_BYTES = 1 << 31
-_LFS_MAGIC = b"version https://git-lfs.github.com/spec/v1"
 _TO_CLEAN = (b"", b"\r")
 _BOM = b"\xef\xbb\xbf"
 _KEPT_CHARS = 40
@@ -49,15 +49,15 @@ class Source:
         self._digest = hashlib.sha256()
         self._raw = self._read_raw(file)
         first = next(self._raw, b"")
-        while first and len(first) < len(_LFS_MAGIC):
+        while first and len(first) < len(LFS_MAGIC):
             more = next(self._raw, b"")
             if not more:
                 break
             first += more
         if not first:
             raise TraceError(f"{path}: the file is empty")
-        if first.startswith(_LFS_MAGIC):
-            raise TraceError(_lfs_message(path, first))
+        if first.startswith(LFS_MAGIC):
+            raise TraceError(lfs_message(path, first))
         self._chunks = _decompress(path, _rejoin(first, self._raw))
         self.head = b""
         for chunk in self._chunks:
@@ -259,19 +259,6 @@ def _members(
         raise TraceError(f"{path}: the {kind} stream is corrupt: {error}") from error
     if member is not None:
         raise TraceError(f"{path}: the {kind} stream is cut short")
-
-
-def _lfs_message(path: str, pointer: bytes) -> str:
-    fields = dict(
-        line.split(" ", 1)
-        for line in pointer.decode("utf-8", "replace").splitlines()
-        if " " in line
-    )
-    return (
-        f"{path}: a Git LFS pointer, not the data (oid {fields.get('oid', 'unknown')}, "
-        f"size {fields.get('size', 'unknown')} bytes): run 'git lfs pull', or download "
-        "https://media.githubusercontent.com/media/OWNER/REPOSITORY/BRANCH/PATH"
-    )
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:

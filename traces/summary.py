@@ -1,11 +1,15 @@
 """Summaries of traces on the terminal."""
 
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
+from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
+from hotset.traces.catalogue import PublicTrace
 from hotset.traces.errors import one_line
 
 _FILE_WIDTH = 120
@@ -136,3 +140,45 @@ def _ids(about: dict[str, Any]) -> str:
 def _long(over: dict[str, Any]) -> str:
     share = 100 * over["request_ratio"]
     return f"{over['requests']:,} ({share:.1f} %) over {over['max_context_tokens']:,}"
+
+
+def print_catalogue(traces: Iterable[PublicTrace]) -> None:
+    """Print the public traces that can be fetched.
+
+    Parameters
+    ----------
+    traces : Iterable of PublicTrace
+        The catalogue.
+    """
+    table = Table("name", "MB", "SHA-256", "licence", "address", box=None)
+    for trace in traces:
+        size = "?" if trace.size_bytes is None else f"{trace.size_bytes / 1e6:,.1f}"
+        known = "known" if trace.sha256 else "?"
+        table.add_row(trace.name, size, known, trace.licence, trace.address)
+    console = Console(highlight=False)
+    console.width = console.measure(
+        table, options=console.options.update(max_width=_UNBOUNDED_WIDTH)
+    ).maximum
+    console.print(table)
+
+
+@contextmanager
+def transfer_bar() -> Iterator[Callable[[int, int | None], None] | None]:
+    """Show how far a transfer is, on standard error where that is a terminal.
+
+    Yields
+    ------
+    callable or None
+        To be told bytes so far and in all.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("fetching", total=None)
+
+        def report(done: int, total: int | None) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield report
