@@ -1,9 +1,14 @@
-"""Pictures of results. Only commands and notebooks import this module."""
+"""Pictures of results. Only commands and notebooks import this module.
+
+A policy has the same colour, line and marker in every picture.
+"""
 
 from __future__ import annotations
 
 import itertools
 import warnings
+import zlib
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -19,15 +24,56 @@ from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from hotset.policies.arrays import Float64Array
 from hotset.sim.metrics import Records
+from hotset.sim.mrc import LRU, CurveResult, by_policy, miss_ratio
+from hotset.sim.replay import RunResult
 from hotset.sim.simulate import SimulationResult
 from hotset.sim.study import StudyResult
 from hotset.traces.files import atomic_write
 
-# Colours that stay apart for colour-blind readers (Okabe and Ito), and in grey by
-# their markers.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_MARKERS = "osD^vPX"
+# Colours that stay apart for colour-blind readers (Okabe and Ito); lines and markers
+# tell apart what shares one, also in grey.
+_BLACK, _ORANGE, _SKY, _GREEN = "#000000", "#E69F00", "#56B4E9", "#009E73"
+_BLUE, _RED, _PINK = "#0072B2", "#D55E00", "#CC79A7"
+_STYLES = {
+    "lru": (_BLACK, "-", "o"),
+    "adaptive": (_RED, "-", "D"),
+    "guard": (_ORANGE, "-", "s"),
+    "weighted": (_PINK, "-", "^"),
+    "marconi": (_BLUE, "-", "v"),
+    "relevance": (_SKY, "-", "P"),
+    "belady": (_GREEN, "-", "*"),
+    "fifo": (_BLACK, ":", "x"),
+    "arc": (_BLUE, "--", "<"),
+    "s3fifo": (_RED, "--", ">"),
+    "sieve": (_PINK, "--", "p"),
+    "tinylfu": (_SKY, "--", "h"),
+    "gdsf": (_ORANGE, "--", "d"),
+    "lfu": (_GREEN, "--", "X"),
+}
+_COLOURS = (_BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK)
+_MARKERS = "osD"
 _NUM_BINS = 240  # of time
+_MORE_LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
+_CEILING = "0.45"
+
+
+def policy_style(name: str, variant: int = 0) -> dict[str, Any]:
+    """Return matplotlib's colour, line and marker of a policy.
+
+    Parameters
+    ----------
+    name : str
+        The policy's name; one that is not known here gets a colour by its letters.
+    variant : int
+        Tells apart several settings of one policy, from 0 on.
+    """
+    if name in _STYLES:
+        colour, line, marker = _STYLES[name]
+    else:
+        colour = _COLOURS[zlib.crc32(name.encode()) % len(_COLOURS)]
+        line, marker = "-.", "o"
+    lines = [line, *(more for more in _MORE_LINES if more != line)]
+    return {"color": colour, "ls": lines[variant % len(lines)], "marker": marker}
 
 
 def plot_study(result: StudyResult, path: Path) -> None:
@@ -38,31 +84,89 @@ def plot_study(result: StudyResult, path: Path) -> None:
     TraceError
         If the file cannot be written.
     """
-    lines: dict[str, list[tuple[int, float]]] = {}
     bounded = {
         policy.name for policy, _ in result.study.policies if not policy.unbounded
     }
-    for run in result.runs:
-        if run.policy in bounded:
-            point = (run.capacity_blocks, run.token_hit_ratio)
-            lines.setdefault(run.label, []).append(point)
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    for i, (name, points) in enumerate(lines.items()):
-        xs, ys = zip(*sorted(points), strict=True)
+    runs = [run for run in result.runs if run.policy in bounded]
+    figure, axes = _canvas(result)
+    for run_list, style in _lines(runs):
         axes.plot(
-            xs, ys, label=name, color=_COLOURS[i % 7], marker=_MARKERS[i % 7], lw=1.8
+            [run.capacity_blocks for run in run_list],
+            [run.token_hit_ratio for run in run_list],
+            label=run_list[0].label,
+            **style,
         )
     most = result.ceiling.token_hit_ratio
-    axes.axhline(most, color="0.45", ls="--", lw=1.2, label="ceiling (unbounded)")
+    axes.axhline(most, color=_CEILING, ls="--", lw=1.2, label="ceiling (unbounded)")
+    axes.set_ylabel("input tokens served from the cache")
+    axes.set_xticks(sorted({run.capacity_blocks for run in runs}))
+    axes.set_ylim(0, None)
+    axes.legend()
+    _save(figure, path)
+
+
+def plot_curves(result: CurveResult, path: Path) -> None:
+    """Draw token miss ratio against capacity, LRU at every one, as PNG or SVG.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be written.
+    """
+    figure, axes = _canvas(result.replays)
+    curve = result.curve
+    steps = curve.steps()
+    misses = [miss_ratio(int(hits), curve.input_tokens) for hits in curve.hit_tokens]
+    xs = [*steps.tolist(), max(curve.most_blocks, 1)]
+    ys = [misses[min(x, curve.most_blocks)] for x in xs]
+    lru = {**policy_style(LRU), "marker": None}
+    axes.plot(xs, ys, label="lru, every capacity", drawstyle="steps-post", **lru)
+    others = [
+        run
+        for run in result.replays.runs
+        if run.label != LRU or not curve.covers(run.capacity_blocks)
+    ]
+    for run_list, style in _lines(others):
+        axes.plot(
+            [run.capacity_blocks for run in run_list],
+            [miss_ratio(run.hit_tokens, run.input_tokens) for run in run_list],
+            label=run_list[0].label,
+            **style,
+        )
+    knee = curve.knee()
+    if knee is not None:
+        at = (knee, misses[knee])
+        axes.plot(*at, "o", color=_BLACK, ms=9, mfc="none", label=f"knee, {knee:,}")
+    least = 1 - result.replays.ceiling.token_hit_ratio
+    axes.axhline(least, color=_CEILING, ls="--", lw=1.2, label="room for everything")
+    axes.set_ylabel("input tokens missed")
+    axes.set_xlim(min(result.capacities) / 1.1, max(result.capacities) * 1.1)
+    axes.set_ylim(0, None)
+    axes.legend()
+    _save(figure, path)
+
+
+def _lines(
+    runs: Iterable[RunResult],
+) -> Iterable[tuple[list[RunResult], dict[str, Any]]]:
+    """Yield the runs of each label by capacity, with the style of their line."""
+    by_label: dict[str, list[RunResult]] = {}
+    for run in by_policy(list(runs)):
+        by_label.setdefault(run.label, []).append(run)
+    drawn: dict[str, int] = {}
+    for run_list in by_label.values():
+        name = run_list[0].policy
+        yield run_list, {**policy_style(name, drawn.get(name, 0)), "lw": 1.8, "ms": 5}
+        drawn[name] = drawn.get(name, 0) + 1
+
+
+def _canvas(result: StudyResult) -> tuple[Figure, Axes]:
+    """Return axes with capacity from left to right and the trace as their title."""
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
     axes.set_xscale("log")
     axes.set_xlabel("capacity, blocks")
-    axes.set_ylabel("input tokens served from the cache")
-    axes.set_ylim(0, None)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
     axes.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))
-    axes.set_xticks(
-        sorted({run.capacity_blocks for run in result.runs if run.policy in bounded})
-    )
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(alpha=0.3)
     trace = result.trace
@@ -71,8 +175,7 @@ def plot_study(result: StudyResult, path: Path) -> None:
         f"{result.workload.chunks.num_distinct:,} distinct blocks",
         parse_math=False,
     )
-    axes.legend()
-    _save(figure, path)
+    return figure, axes
 
 
 def _shown(path: str) -> str:
@@ -86,7 +189,7 @@ def _save(figure: Figure, path: Path) -> None:
     with atomic_write(path, "wb") as out, warnings.catch_warnings():
         # A name in a script that the font lacks shows boxes, which is no error.
         warnings.filterwarnings("ignore", message="Glyph")
-        # No date and no version: equal results give equal bytes.
+        # No date and no version.
         metadata = {"Software": None} if suffix == "png" else {"Date": None}
         # Names inside an SVG are random otherwise.
         with plt.rc_context({"svg.hashsalt": "hotset"}):

@@ -114,7 +114,7 @@ class Replay:
         self._label = config.policy.label(config.params)
         self.next_request = 0
         num_requests = workload.trace.num_requests
-        self.first_measured = math.floor(config.warmup * num_requests)
+        self.first_measured = first_measured(config.warmup, num_requests)
         chunks = workload.chunks
         self.capacity_chunks = _capacity_chunks(workload, config)
         spec = config.policy
@@ -251,6 +251,11 @@ class Replay:
             pending=np.zeros((2, longest), np.int32),
             num_pending=np.zeros(2, np.int64),
         )
+
+
+def first_measured(warmup: float, num_requests: int) -> int:
+    """Return the index of the measuring window's first request."""
+    return math.floor(warmup * num_requests)
 
 
 def resolve(config: RunConfig) -> RunConfig:

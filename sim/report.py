@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotset.sim.replay import first_measured
 from hotset.sim.study import Study, StudyResult
 from hotset.traces.files import atomic_write
 
@@ -18,9 +19,15 @@ _LABEL_WIDTH = 24
 
 def print_study(result: StudyResult, console: Console) -> None:
     """Print one line on the trace and a table of the runs."""
+    print_about(result, console)
+    print_table(_table(result), console)
+
+
+def print_about(result: StudyResult, console: Console) -> None:
+    """Print what was replayed, and how."""
     trace, study = result.trace, result.study
     chunks = result.workload.chunks
-    first = result.runs[0].measured_from_request
+    first = first_measured(study.warmup, result.workload.trace.num_requests)
     about = (
         f"{trace.provenance.path}: {trace.num_requests:,} requests, "
         f"{chunks.offsets[-1]:,} accesses, {chunks.num_distinct:,} distinct blocks of "
@@ -36,7 +43,10 @@ def print_study(result: StudyResult, console: Console) -> None:
         notes.append(f"measured from request {first:,} on")
     console.print(Text(", ".join(notes)), style="dim", soft_wrap=True)
     console.print()
-    table = _table(result)
+
+
+def print_table(table: Table, console: Console) -> None:
+    """Print a table, all of it."""
     # A number that is cut off reads as another one: rather let lines run over.
     least = table.__rich_measure__(console, console.options).minimum
     console.width = max(console.width, least)
@@ -66,7 +76,7 @@ def _table(result: StudyResult) -> Table:
     for run in result.runs:
         row: list[str | Text] = [
             f"{run.capacity_blocks:,}" if run.capacity_blocks != before else "",
-            _label(run.label),
+            label_text(run.label),
             percent(run.token_hit_ratio),
             percent(run.block_hit_ratio),
             percent(run.token_hit_ratio / most) if most else "-",
@@ -86,7 +96,7 @@ def _table(result: StudyResult) -> Table:
     return table
 
 
-def _label(label: str) -> Text:
+def label_text(label: str) -> Text:
     """Return a policy's label, one parameter a line where it is long."""
     if len(label) <= _LABEL_WIDTH:
         return Text(label)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,8 @@ from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.sim.capacity import Capacity
 from hotset.sim.engines import EngineRules
 from hotset.sim.flat import flatten
-from hotset.sim.replay import Replay, RunConfig, RunResult
+from hotset.sim.parallel import run_all
+from hotset.sim.replay import Replay, RunConfig, RunResult, first_measured
 from hotset.sim.workload import Workload
 from hotset.traces.errors import TraceError
 from hotset.traces.model import Tail, Trace
@@ -113,7 +116,7 @@ class StudyResult:
     runs : list of RunResult
         By capacity, then by policy, as asked for.
     hit_tokens : list of int64[R]
-        Of each run, by request.
+        Of each run, by request; none where they were not kept.
     warnings : list of str
         What to know before trusting the runs.
     """
@@ -209,6 +212,8 @@ def run_study(
     trace: Trace,
     study: Study,
     progress: Callable[[int, int], None] | None = None,
+    jobs: int = 1,
+    keep_hit_tokens: bool = True,
 ) -> StudyResult:
     """Replay a trace under every policy at every capacity.
 
@@ -220,6 +225,11 @@ def run_study(
         What to replay.
     progress : callable, optional
         Told accesses done and accesses in all, now and then.
+    jobs : int
+        Replays that run at once, at least 1; changes nothing in the result.
+    keep_hit_tokens : bool
+        Whether the result holds the hit tokens of each request, which take 8 bytes
+        for each request and run.
 
     Raises
     ------
@@ -236,26 +246,29 @@ def run_study(
     configs = _configs(workload, study)
     total = int(workload.chunks.offsets[-1]) * len(configs)
     done = 0
+    told = Lock()
 
     def report(accesses: int) -> None:
         nonlocal done
-        done += accesses
-        if progress is not None:
-            progress(done, total)
+        with told:
+            done += accesses
+            if progress is not None:
+                progress(done, total)
 
-    runs, hit_tokens = [], []
-    for config in configs:
+    def one(config: RunConfig) -> tuple[RunResult, Int64Array | None]:
         replay = Replay(workload, config)
-        runs.append(replay.run(report))
-        hit_tokens.append(replay.hit_tokens)
-    first = runs[0].measured_from_request
+        return replay.run(report), replay.hit_tokens if keep_hit_tokens else None
+
+    prepare(workload, configs)
+    done_runs = run_all([partial(one, config) for config in configs], jobs)
+    first = first_measured(study.warmup, workload.trace.num_requests)
     return StudyResult(
         study=study,
         trace=trace,
         workload=workload,
         ceiling=_ceiling(workload, study, first),
-        runs=runs,
-        hit_tokens=hit_tokens,
+        runs=[run for run, _ in done_runs],
+        hit_tokens=[hits for _, hits in done_runs if hits is not None],
         warnings=_warnings(workload, study, configs),
     )
 
@@ -273,6 +286,13 @@ def check_reuse(trace: Trace) -> None:
             f"{trace.provenance.path}: no reuse information: lengths alone say nothing "
             "about cache hits; --synthetic-reuse MODEL makes reuse up"
         )
+
+
+def prepare(workload: Workload, configs: Iterable[RunConfig]) -> None:
+    """Make what the runs share before they start, so that threads only read it."""
+    _ = workload.stream
+    if any(config.policy.offline for config in configs):
+        _ = workload.next_use
 
 
 def _configs(workload: Workload, study: Study) -> list[RunConfig]:
@@ -338,7 +358,7 @@ def _warnings(
                 f"capacity {blocks} blocks holds all {distinct} distinct {unit}: "
                 "nothing is evicted, so policies do not differ"
             )
-    warnings += _limits_of_the_optimum(study)
+    warnings += limits_of_the_optimum(study)
     if study.gpu_blocks > 0:
         need = np.diff(workload.blocks.offsets).max(initial=0) + 1
         if need > study.gpu_blocks - 1:
@@ -349,7 +369,7 @@ def _warnings(
     return warnings
 
 
-def _limits_of_the_optimum(study: Study) -> list[str]:
+def limits_of_the_optimum(study: Study) -> list[str]:
     """Say where an offline policy of this study is no bound for the others."""
     names = ", ".join(dict.fromkeys(p.name for p, _ in study.policies if p.offline))
     if not names:

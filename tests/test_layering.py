@@ -50,8 +50,8 @@ def test_arrows_point_one_way(path):
 
 def test_plots_are_imported_by_commands_only():
     users = [path for path in MODULES if "hotset.sim.plots" in set(imports(path))]
-    folder = ROOT / "sim"
-    assert users == [folder / "commands.py", folder / "simulate_commands.py"]
+    names = ("commands.py", "curve_commands.py", "simulate_commands.py")
+    assert users == [ROOT / "sim" / name for name in names]
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 
@@ -65,6 +65,14 @@ def test_plots_are_imported_by_commands_only():
         ("hotset.sim.commands", "numba numpy pandas pyarrow matplotlib optuna simpy"),
         (
             "hotset.sim.simulate_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
+        (
+            "hotset.sim.curve_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
+        (
+            "hotset.sim.compare_commands",
             "numba numpy pandas pyarrow matplotlib optuna simpy",
         ),
         ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
