@@ -323,15 +323,17 @@ def plot_timeline(result: SimulationResult, path: Path) -> None:
     figure, (above, middle, below) = plt.subplots(
         3, 1, figsize=(9, 8), sharex=True, layout="constrained"
     )
+    names = [run.label.partition(":")[0] for run in result.runs]
     for i, run in enumerate(result.runs):
-        colour = _COLOURS[i % len(_COLOURS)]
+        style = policy_style(names[i], names[:i].count(names[i]))
+        colour, line = style["color"], style["ls"]
         times = run.records.times
         edges = _edges(times["end_s"])
         centres = (edges[1:] + edges[:-1]) / 2
         waiting = _mean_present(times["arrival_s"], times["admitted_s"], edges)
         running = _mean_present(times["admitted_s"], times["end_s"], edges)
-        above.plot(centres, waiting, color=colour, lw=1.5, label=run.label)
-        middle.plot(centres, running, color=colour, lw=1.5)
+        above.plot(centres, waiting, color=colour, ls=line, lw=1.5, label=run.label)
+        middle.plot(centres, running, color=colour, ls=line, lw=1.5)
         _draw_ttft(below, run.records, edges, colour)
     for axes, title in (
         (above, "requests waiting"),
