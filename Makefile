@@ -1,6 +1,7 @@
 # make demo   replay the bundled sample; needs only Python and make
 # make test   every check: ruff, mypy, all tests; also with the oldest dependencies, and
-#             in a real vLLM engine on the CPU
+#             in a real vLLM engine on the CPU, and under the scheduler of every
+#             supported vLLM
 # make fast   the quick tests alone, without network, once make test has run
 # make bench  figures beside those of peers, measured in the same run
 # make campaign  the long campaigns at full length; `make test` runs a tenth of each
@@ -16,7 +17,7 @@ TYPED := $(VENV)/typed
 SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
 BIN := $(VENV)/bin
 
-.PHONY: demo test fast bench campaign lint types clean
+.PHONY: demo test fast bench campaign trees lint types clean
 
 demo: $(VENV)/.demo
 	mkdir -p demo
@@ -25,9 +26,10 @@ demo: $(VENV)/.demo
 	  --capacity 10% --capacity 20% --json demo/result.json --plot demo/hit_ratio.png
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
-test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test lint types
+test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test trees lint types
 	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench and not vllm" tests
-	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/campaigns
+	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/stock_vllm \
+	  tests/vllm_versions tests/campaigns
 	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
 fast:
@@ -46,6 +48,10 @@ campaign: $(VENV)/.test $(VLLM)/.test
 	HOTSET_CAMPAIGN=full $(BIN)/python -m pytest -q -m "not vllm" tests/campaigns
 	HOTSET_CAMPAIGN=full $(VLLM)/bin/python -m pytest -q -m vllm -W default \
 	  tests/campaigns
+
+# The Python code of every supported vLLM; downloads what is not there.
+trees: $(VLLM)/.test
+	$(VLLM)/bin/python tests/support/vllm_trees.py build/vllm
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check .

@@ -1,48 +1,81 @@
 """Everything that differs between the supported versions of vLLM, found by feature.
 
-No other module of the adapter asks what this vLLM looks like.
+No other module of the adapter asks what this vLLM looks like. Nothing here loads numba:
+vLLM's CPU build cannot start in a process that has loaded llvmlite.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterable
+import weakref
+from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby, islice
 from typing import Any
 
-from vllm.v1.kv_offload import base
-from vllm.v1.kv_offload.cpu import manager as stock_manager
-from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+from hotset.adapter.errors import AdapterError
 
-from hotset.policies.driver import Status
+SUPPORTED = "0.22 to 0.33"
 
-_HAS_LOOKUP_RESULT = hasattr(base, "LookupResult")
+try:
+    from vllm.v1.kv_offload import base as base  # the manager is made of it, too
+    from vllm.v1.kv_offload.cpu.common import CPULoadStoreSpec
+    from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
+except ImportError as error:
+    raise AdapterError(
+        f"this vLLM is outside the supported range {SUPPORTED}: {error}"
+    ) from None
 
 # From 0.26 a spec makes one worker; before, it lists transfer handlers.
 HAS_WORKER = hasattr(CPUOffloadingSpec, "get_worker")
 
+# Up to 0.22 vLLM tells neither of a request's start nor of its end.
+HAS_REQUEST_HOOKS = hasattr(base.OffloadingManager, "on_new_request")
+
+# From 0.32 a request's context knows all its keys; before, `touch` names them.
+HAS_POSITIONS = hasattr(base.ReqContext, "get_offload_key_position")
+
 MEDIUM: Any = base.Medium.CPU if hasattr(base, "Medium") else "CPU"
 
-
-def lookup_answer(status: Status) -> Any:
-    """Return what `OffloadingManager.lookup` of this vLLM returns for a status.
-
-    A bool where an enum is wanted, or the reverse, is taken without an error and
-    means something else, so this is the one place that decides.
-    """
-    if not _HAS_LOOKUP_RESULT:
-        return {Status.HIT: True, Status.MISS: False, Status.PENDING: None}[status]
-    result = base.LookupResult
-    return {
-        Status.HIT: result.HIT,
-        Status.MISS: result.MISS,
-        Status.PENDING: result.HIT_PENDING,
-    }[status]
+# What `OffloadingManager.lookup` returns. A bool where an enum is wanted, or the
+# reverse, is taken without an error and means something else.
+HIT: Any
+MISS: Any
+PENDING: Any
+if hasattr(base, "LookupResult"):
+    HIT, MISS = base.LookupResult.HIT, base.LookupResult.MISS
+    PENDING = base.LookupResult.HIT_PENDING
+else:
+    HIT, MISS, PENDING = True, False, None
 
 
-def load_store_spec(chunk_ids: list[int]) -> Any:
-    """Return this vLLM's description of chunks of the CPU tier."""
-    return stock_manager.CPULoadStoreSpec(chunk_ids)
+def lookup_answer(status: Any) -> Any:
+    """Return what `OffloadingManager.lookup` of this vLLM returns for a `Status`."""
+    return {"hit": HIT, "miss": MISS, "pending": PENDING}[status.value]
+
+
+# What a transfer worker or handler is made of, and what it reports.
+TRANSFER_BASE: Any
+TRANSFER_RESULT: Any
+if HAS_WORKER:
+    TRANSFER_BASE, TRANSFER_RESULT = base.OffloadingWorker, base.TransferResult
+else:
+    from vllm.v1.kv_offload.worker import worker as _handlers
+
+    TRANSFER_BASE = _handlers.OffloadingHandler
+    TRANSFER_RESULT = _handlers.TransferResult
+
+SPEC_BASE: Any = CPUOffloadingSpec
+
+
+# The spec
+
+
+def extra_config_of(*arguments: Any) -> Mapping[str, Any]:
+    """Return ``kv_connector_extra_config`` from what a spec is made of."""
+    found = getattr(arguments[0], "extra_config", None)
+    if found is None:
+        found = arguments[0].kv_transfer_config.kv_connector_extra_config
+    return dict(found)
 
 
 def num_chunks(spec: CPUOffloadingSpec) -> int:
@@ -56,9 +89,65 @@ def blocks_per_chunk(spec: CPUOffloadingSpec) -> int:
     return int(spec.block_size_factor if found is None else found)
 
 
+def chunk_bytes(spec: CPUOffloadingSpec) -> int:
+    """Return the bytes that a chunk takes of ``cpu_bytes_to_use``, on all workers."""
+    for name in ("kv_bytes_per_chunk", "kv_bytes_per_offloaded_block"):
+        if hasattr(spec, name):
+            return int(getattr(spec, name))
+    return int(
+        spec.cpu_page_size_per_worker * spec.vllm_config.parallel_config.world_size
+    )
+
+
+def has_blocks_per_chunk() -> bool:
+    """Return whether this vLLM reads ``blocks_per_chunk``, as it does from 0.26."""
+    return "config" in inspect.signature(base.OffloadingSpec.__init__).parameters
+
+
 def events_enabled(spec: CPUOffloadingSpec) -> bool:
     """Return whether the engine drains store and removal events."""
-    return bool(getattr(spec.kv_events_config, "enable_kv_cache_events", False))
+    found = getattr(spec, "kv_events_config", None)
+    if found is None and hasattr(spec, "vllm_config"):
+        found = spec.vllm_config.kv_events_config
+    return bool(getattr(found, "enable_kv_cache_events", False))
+
+
+def is_cpu_platform() -> bool:
+    """Return whether this is vLLM's CPU build, for which it has no transfer worker."""
+    from vllm.platforms import current_platform
+
+    return not (current_platform.is_cuda_alike() or current_platform.is_xpu())
+
+
+def transfer_ends() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+    """Return from what to what data goes in a store and in a load."""
+    return (base.GPULoadStoreSpec, CPULoadStoreSpec), (
+        CPULoadStoreSpec,
+        base.GPULoadStoreSpec,
+    )
+
+
+# The manager
+
+
+def load_store_spec(chunk_ids: list[int]) -> Any:
+    """Return this vLLM's description of chunks of the CPU tier."""
+    return CPULoadStoreSpec(chunk_ids)
+
+
+def removal_events(keys: Iterable[Any], removed: bool) -> Any:
+    """Return one event for keys that were stored or removed."""
+    return base.OffloadingEvent(keys=list(keys), medium=MEDIUM, removed=removed)
+
+
+def load_source() -> Any:
+    """Return where vLLM from 0.32 on counts loads from the CPU tier."""
+    from vllm.v1.metrics.cache_hit_source import CacheHitSource
+
+    return CacheHitSource.HOST
+
+
+# Requests and keys
 
 
 def keys_since(req_context: Any, num_known: int) -> list[Any]:
@@ -108,31 +197,65 @@ def _suffixes(keys: list[Any]) -> set[Any]:
     return {key[-4:] for key in keys}
 
 
-def is_cpu_platform() -> bool:
-    """Return whether this is vLLM's CPU build, for which it has no transfer worker."""
-    from vllm.platforms import current_platform
+def call_when_gone(req_context: Any, call: Callable[[str], None]) -> None:
+    """Call with a request's id once vLLM has dropped its context.
 
-    return not (current_platform.is_cuda_alike() or current_platform.is_xpu())
+    That may happen anywhere, so the call must do no more than take a note.
+    """
+    weakref.finalize(req_context, call, req_context.req_id).atexit = False
 
 
-def missing_features() -> list[str]:
-    """Return what the adapter needs of vLLM and does not find; empty if supported."""
-    wanted = {
-        "OffloadingManager.prepare_store": ("keys", "req_context"),
-        "OffloadingManager.complete_store": ("keys", "req_context", "success"),
-        "OffloadingManager.lookup": ("key", "req_context"),
-        "OffloadingManager.on_new_request": ("req_context",),
-        "OffloadingManager.on_request_finished": ("req_context",),
-    }
+# What is supported
+
+_CALLS = {
+    "lookup": ("key", "req_context"),
+    "prepare_load": ("keys", "req_context"),
+    "complete_load": ("keys", "req_context"),
+    "touch": ("keys", "req_context"),
+    "prepare_store": ("keys", "req_context"),
+    "complete_store": ("keys", "req_context", "success"),
+    "reset_cache": (),
+    "take_events": (),
+}
+_REQUEST_CALLS = {
+    "on_new_request": ("req_context",),
+    "on_request_finished": ("req_context",),
+}
+
+
+def missing_features(manager: type) -> list[str]:
+    """Return what the adapter needs of vLLM and does not find; empty if supported.
+
+    Parameters
+    ----------
+    manager : type
+        The adapter's manager, which must implement all that this vLLM wants of one.
+    """
+    wanted = _CALLS | (_REQUEST_CALLS if HAS_REQUEST_HOOKS else {})
     missing = []
     for name, arguments in wanted.items():
-        method = getattr(base.OffloadingManager, name.partition(".")[2], None)
+        method = getattr(base.OffloadingManager, name, None)
         found = () if method is None else tuple(inspect.signature(method).parameters)
         if method is None or found[1:] != arguments:
-            missing.append(f"{name}({', '.join(arguments)})")
+            missing.append(f"OffloadingManager.{name}({', '.join(arguments)})")
+    unmet = sorted(getattr(manager, "__abstractmethods__", ()))
+    missing += [f"way to do without OffloadingManager.{name}" for name in unmet]
+    if not hasattr(base, "get_offload_group_idx"):
+        missing.append("get_offload_group_idx(key)")
     return missing
 
 
-def removal_events(keys: Iterable[Any], removed: bool) -> Any:
-    """Return one event for keys that were stored or removed."""
-    return base.OffloadingEvent(keys=list(keys), medium=MEDIUM, removed=removed)
+def refuse_unsupported(manager: type) -> None:
+    """Check that this vLLM has what the adapter needs.
+
+    Raises
+    ------
+    AdapterError
+        One line that names what is missing.
+    """
+    missing = missing_features(manager)
+    if missing:
+        raise AdapterError(
+            f"this vLLM is outside the supported range {SUPPORTED}: it has no "
+            + ", ".join(missing)
+        )

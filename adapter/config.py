@@ -108,10 +108,13 @@ def _policy(
 
 
 def _stock_threshold(extra_config: Mapping[str, Any]) -> Any:
-    minimum = int(extra_config.get("store_threshold", 0))
+    try:
+        minimum = int(extra_config.get("store_threshold", 0))
+        size = int(extra_config.get("max_tracker_size", 64_000))
+    except (TypeError, ValueError, OverflowError):
+        return "always"  # `stock_faults` says what is wrong
     if minimum < 2:
         return "always"
-    size = int(extra_config.get("max_tracker_size", 64_000))
     return {"name": "threshold", "min_count": minimum, "max_tracker_size": size}
 
 

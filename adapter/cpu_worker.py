@@ -3,6 +3,10 @@
 vLLM brings workers for GPUs only. Here "GPU" blocks live in RAM as well, so a transfer
 is a plain copy that is done when it is submitted. It exists so that the whole path,
 real engine and real transfers, runs in tests and on a laptop.
+
+From vLLM 0.26 on a worker takes stores and loads; before, a handler takes both and
+tells them apart by their ends. `CpuTransferWorker` and `CpuTransferHandler` are these
+two shapes of one copier.
 """
 
 from __future__ import annotations
@@ -11,10 +15,11 @@ import time
 from typing import Any
 
 import torch
-from vllm.v1.kv_offload.base import OffloadingWorker, TransferResult
+
+from hotset.adapter import compat
 
 
-class CpuTransferWorker(OffloadingWorker):  # type: ignore[misc]
+class _Copier:
     """Copies KV blocks between the engine's cache and the CPU tier.
 
     Parameters
@@ -38,19 +43,9 @@ class CpuTransferWorker(OffloadingWorker):  # type: ignore[misc]
             )
             for tensor in self._engine
         ]
-        self._done: list[TransferResult] = []
+        self._done: list[Any] = []
 
-    def submit_store(self, job_id: int, src_spec: Any, dst_spec: Any) -> bool:
-        """Copy engine blocks into the tier."""
-        return self._copy(job_id, src_spec, dst_spec, store=True)
-
-    def submit_load(
-        self, job_id: int, src_spec: Any, dst_spec: Any, expedited: bool = False
-    ) -> bool:
-        """Copy chunks of the tier into engine blocks."""
-        return self._copy(job_id, dst_spec, src_spec, store=False)
-
-    def get_finished(self) -> list[TransferResult]:
+    def get_finished(self) -> list[Any]:
         """Return the transfers done since the last call, each once."""
         done, self._done = self._done, []
         return done
@@ -87,5 +82,37 @@ class CpuTransferWorker(OffloadingWorker):  # type: ignore[misc]
                     engine[at] = tier[chunk, within]
                 copied += size * engine.shape[1]
         seconds = time.perf_counter() - start
-        self._done.append(TransferResult(job_id, True, copied, seconds))
+        self._done.append(
+            compat.TRANSFER_RESULT(
+                job_id=job_id,
+                success=True,
+                transfer_size=copied,
+                transfer_time=seconds,
+            )
+        )
         return True
+
+
+class CpuTransferWorker(_Copier, compat.TRANSFER_BASE):  # type: ignore[misc]
+    """The copier as vLLM from 0.26 on wants it."""
+
+    def submit_store(self, job_id: int, src_spec: Any, dst_spec: Any) -> bool:
+        """Copy engine blocks into the tier."""
+        return self._copy(job_id, src_spec, dst_spec, store=True)
+
+    def submit_load(
+        self, job_id: int, src_spec: Any, dst_spec: Any, expedited: bool = False
+    ) -> bool:
+        """Copy chunks of the tier into engine blocks."""
+        return self._copy(job_id, dst_spec, src_spec, store=False)
+
+
+class CpuTransferHandler(_Copier, compat.TRANSFER_BASE):  # type: ignore[misc]
+    """The copier as vLLM up to 0.24 wants it."""
+
+    def transfer_async(self, job_id: int, spec: tuple[Any, Any]) -> bool:
+        """Copy from the first end to the second."""
+        source, target = spec
+        if hasattr(source, "group_sizes"):
+            return self._copy(job_id, source, target, store=True)
+        return self._copy(job_id, target, source, store=False)

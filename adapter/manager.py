@@ -5,6 +5,11 @@ a policy hears of a request: its keys once, its resident chunks as used once, it
 stores, its end. vLLM's calls differ between versions in what they report and how often;
 what the policy hears does not.
 
+Nothing that goes wrong here reaches the engine: it is logged once and counted, the tier
+goes on under plain LRU, and the call answers what is always true, a miss or a refusal.
+The one call that raises is `HotsetManager.prepare_load` for a chunk that no look-up
+found: any answer would let the engine read another prompt's KV.
+
 Memory for each resident chunk under `lru`, measured in a process that serves a million
 of them: 175 to 180 bytes. 80 are the key, about 60 its entries in the maps from keys to
 slots and back, 25 the arrays (slot table, the policy's links and the fallback's).
@@ -12,70 +17,23 @@ slots and back, 25 the arrays (slot table, the policy's links and the fallback's
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection, Iterable
 from typing import Any
 
-import numpy as np
-from vllm.v1.kv_offload import base
-
 from hotset.adapter import compat
+from hotset.adapter.compat import base
+from hotset.adapter.errors import AdapterError
+from hotset.adapter.live import Live, LiveRequests
 from hotset.adapter.tags import TagReader
-from hotset.policies.driver import PolicyDriver, Request, Status
-from hotset.policies.keys import KeyBatch
+from hotset.policies.driver import PolicyDriver, Request, Status, Stored
+
+_LOG = logging.getLogger(__name__)
 
 _HIT, _MISS, _PENDING = map(
     compat.lookup_answer, (Status.HIT, Status.MISS, Status.PENDING)
 )
-
-
-class _Live:
-    """A request between its first call and its last.
-
-    Its keys are learnt in order, each with its depth in its group, and what the driver
-    works out of a key is kept: a long prompt is stored in many calls.
-    """
-
-    def __init__(self, request: Request) -> None:
-        self.request = request
-        self.is_started = False
-        self.batch: KeyBatch[Any] = KeyBatch.of([])
-        self._depths: list[int] = []
-        self._place_of: dict[Any, int] = {}
-        self._size_of_group: dict[int, int] = {}
-        self._num_positions = 0
-
-    def learn(self, req_context: Any, keys: Iterable[Any]) -> int:
-        """Add the keys that are new; return how many were known before.
-
-        Where this vLLM keeps the positions of a request's keys, those come first.
-        """
-        known = len(self.batch)
-        located = compat.keys_since(req_context, self._num_positions)
-        self._num_positions += len(located)
-        place_of = self._place_of
-        new = [key for key in (*located, *keys) if key not in place_of]
-        if new:
-            self._add(list(dict.fromkeys(new)))
-        return known
-
-    def part(self, keys: list[Any]) -> tuple[KeyBatch[Any], list[int]]:
-        """Return some of the known keys as a batch, with their depths."""
-        places = list(map(self._place_of.__getitem__, keys))
-        depths = self._depths
-        return (
-            self.batch.part(keys, np.array(places, np.int64)),
-            [depths[place] for place in places],
-        )
-
-    def _add(self, keys: list[Any]) -> None:
-        known = len(self.batch)
-        self.batch.extend(keys)
-        self._place_of.update(zip(keys, range(known, known + len(keys)), strict=True))
-        for group, number in compat.runs_of_groups(keys):
-            size = self._size_of_group.get(group, 0)
-            self._depths.extend(range(size, size + number))
-            self._size_of_group[group] = size + number
 
 
 class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
@@ -99,100 +57,222 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
     ) -> None:
         self.driver = driver
         self.tags = TagReader(trusted_tags)
+        self.num_own_faults = 0
         self._events: list[Any] | None = [] if enable_events else None
-        self._live: dict[str, _Live] = {}
+        self._requests = LiveRequests()
+
+    @property
+    def num_faults(self) -> int:
+        """How often the policy or this module failed."""
+        return self.num_own_faults + self.driver.num_faults
+
+    @property
+    def num_requests(self) -> int:
+        """Requests that are known by their ids, transfers of ended ones included."""
+        return len(self._requests)
 
     # Requests
 
     def on_new_request(self, req_context: Any) -> Any:
         """Start a request."""
-        self._live[req_context.req_id] = _Live(self._begin(req_context))
+        self._requests.start(req_context, self._begin(req_context))
         return base.RequestOffloadingContext()
 
     def on_request_finished(self, req_context: Any) -> None:
         """End a request: its chunks are put in order, heads last to go."""
-        live = self._live.pop(req_context.req_id, None)
-        if live is not None:
-            live.learn(req_context, ())
-            self.driver.finish(live.request, live.batch)
+        try:
+            live = self._requests.find(req_context)
+            if live is not None:
+                live.found.clear()
+                self._requests.settle(req_context.req_id, is_ended=True)
+                live.learn(req_context, ())
+                self.driver.finish(live.request, live.batch)
+        except Exception as error:
+            self._contain(error)
 
     def touch(self, keys: Collection[Any], req_context: Any) -> None:
         """Learn a request's keys; vLLM up to 0.30 names them all here."""
-        self._start(req_context, keys)
+        self._hear(req_context, keys)
 
     # Loads
 
     def lookup(self, key: Any, req_context: Any) -> Any:
-        """Return whether a chunk can be loaded."""
-        status = self.driver.lookup(key)
-        if status is Status.HIT:
-            return _HIT
-        return _MISS if status is Status.MISS else _PENDING
+        """Return whether a chunk can be loaded.
+
+        A chunk that is found stays until the request loads it or the step ends.
+        """
+        try:
+            status = self.driver.lookup(key)
+            live = self._requests.find(req_context)
+            if compat.HAS_POSITIONS and live is not None and not live.is_started:
+                self._hear(req_context, ())
+            if status is Status.HIT:
+                if live is not None:
+                    self._requests.note_found(live, key)
+                return _HIT
+            return _MISS if status is Status.MISS else _PENDING
+        except Exception as error:
+            self._contain(error)
+            return compat.MISS
+
+    def get_load_source(self, key: Any, req_context: Any) -> Any:
+        """Return where loads come from; vLLM asks from 0.32 on."""
+        return compat.load_source()
 
     def prepare_load(self, keys: Collection[Any], req_context: Any) -> Any:
-        """Pin chunks for a load."""
-        self._start(req_context, keys)
-        return compat.load_store_spec(self.driver.pin(list(keys)))
+        """Pin chunks for a load.
+
+        Raises
+        ------
+        AdapterError
+            If a chunk is not here and readable. No look-up said that it was.
+        """
+        live = self._hear(req_context, keys)
+        live.found.clear()
+        wanted = list(keys)
+        absent = sum(self.driver.lookup(key) is not Status.HIT for key in wanted)
+        if absent:
+            raise AdapterError(
+                f"vLLM loads {len(wanted)} chunks of request {req_context.req_id}, and "
+                f"{absent} of them are not in the CPU tier"
+            )
+        once = list(dict.fromkeys(wanted))  # as vLLM's set of them does at the end
+        chunk_of = dict(zip(once, self.driver.pin(once), strict=True))
+        for key in once:
+            live.loading[key] = live.loading.get(key, 0) + 1
+        return compat.load_store_spec([chunk_of[key] for key in wanted])
 
     def complete_load(self, keys: Collection[Any], req_context: Any) -> None:
-        """Unpin chunks; the order in which vLLM's set gives them does not matter."""
-        self.driver.unpin(set(keys))
+        """Unpin chunks; those that are not being read for the request stay."""
+        try:
+            live = self._requests.find(req_context)
+            if live is None:
+                return
+            # A set: vLLM's own has the order of its hashes, the driver one of its own.
+            done = {key for key in keys if key in live.loading}
+            for key in done:
+                live.loading[key] -= 1
+                if not live.loading[key]:
+                    del live.loading[key]
+            self._requests.settle(req_context.req_id)
+            self.driver.unpin(done)
+        except Exception as error:
+            self._contain(error)
 
     # Stores
 
     def prepare_store(self, keys: Collection[Any], req_context: Any) -> Any:
         """Make room for those of the chunks that are worth it; None where none fits."""
-        live = self._start(req_context, keys)
-        stored = self.driver.offer(live.request, *live.part(list(keys)))
-        if stored is None:
+        offered = list(dict.fromkeys(keys))
+        live = self._hear(req_context, offered)
+        live.found.clear()
+        stored: Stored[Any] | None = None
+        try:
+            stored = self.driver.offer(
+                live.request, *live.part(offered), protected=self._requests.found()
+            )
+            if stored is None:
+                return None
+            output = base.PrepareStoreOutput(
+                keys_to_store=stored.keys,
+                store_spec=compat.load_store_spec(stored.slots),
+                evicted_keys=stored.evicted,
+            )
+            self._note_event(stored.evicted, removed=True)
+            if stored.keys:
+                live.storing.update(stored.keys)
+                # Now, not at the end: vLLM tells of an end after the next request's
+                # start.
+                self.driver.finish(live.request, live.batch)
+            return output
+        except Exception as error:
+            self._contain(error)
+            self._take_back(live, stored)
             return None
-        if stored.keys:
-            # Now, not at the end: vLLM tells of an end after the next request's start.
-            self.driver.finish(live.request, live.batch)
-        if stored.evicted and self._events is not None:
-            self._events.append(compat.removal_events(stored.evicted, removed=True))
-        return base.PrepareStoreOutput(
-            keys_to_store=stored.keys,
-            store_spec=compat.load_store_spec(stored.slots),
-            evicted_keys=stored.evicted,
-        )
 
     def complete_store(
         self, keys: Collection[Any], req_context: Any, success: bool = True
     ) -> None:
-        """End the writing of chunks: readable from now on, or gone."""
-        done = self.driver.complete(set(keys), success)
-        if done and self._events is not None:
-            self._events.append(compat.removal_events(done, removed=not success))
+        """End the writing of chunks: readable from now on, or gone.
+
+        Those that are not being written for the request stay as they are.
+        """
+        try:
+            live = self._requests.find(req_context)
+            if live is None:
+                return
+            mine = {key for key in keys if key in live.storing}
+            live.storing.difference_update(mine)
+            self._requests.settle(req_context.req_id)
+            done = self.driver.complete(mine, success)
+            if success:
+                self._note_event(done, removed=False)
+        except Exception as error:
+            self._contain(error)
 
     # The tier
 
     def reset_cache(self) -> None:
         """Empty the tier; transfers in flight are flushed by the scheduler."""
-        self.driver.reset()
+        try:
+            self._requests.reset()
+            self.driver.reset()
+        except Exception as error:
+            self._contain(error)
 
     def take_events(self) -> Iterable[Any]:
-        """Return the events since the last call."""
+        """Return the events since the last call; every version calls this each step."""
+        self._requests.end_step()
         taken, self._events = self._events, None if self._events is None else []
         return taken or ()
 
-    def _begin(self, req_context: Any) -> Request:
-        params = getattr(req_context, "kv_transfer_params", None)
-        tags = self.tags.read(params, time.monotonic())
-        return self.driver.begin(source_type=tags.source_type, priority=tags.priority)
+    # Inside
 
-    def _start(self, req_context: Any, keys: Iterable[Any]) -> _Live:
+    def _hear(self, req_context: Any, keys: Iterable[Any]) -> Live:
         """Tell the policy of a request, on the first call that knows its keys."""
-        live = self._live.get(req_context.req_id)
+        live = self._requests.find(req_context)
         if live is None:
-            # A last store can follow the end of its request in some versions.
-            live = _Live(self._begin(req_context))
-            live.is_started = True
-        known = live.learn(req_context, keys)
-        if not live.is_started:
-            live.is_started = True
-            self.driver.observe(live.request, live.batch)
-            self.driver.hit(live.request, live.batch)
-        elif len(live.batch) > known:
-            self.driver.observe(live.request, live.batch.behind(known))
+            live = self._requests.start(req_context, self._begin(req_context))
+        try:
+            known = live.learn(req_context, keys)
+            if not live.is_started and len(live.batch):
+                live.is_started = True
+                self.driver.observe(live.request, live.batch)
+                self.driver.hit(live.request, live.batch)
+            elif len(live.batch) > known:
+                self.driver.observe(live.request, live.batch.behind(known))
+        except Exception as error:
+            self._contain(error)
         return live
+
+    def _begin(self, req_context: Any) -> Request:
+        try:
+            params = getattr(req_context, "kv_transfer_params", None)
+            tags = self.tags.read(params, time.monotonic())
+            return self.driver.begin(
+                source_type=tags.source_type, priority=tags.priority
+            )
+        except Exception as error:
+            self._contain(error)
+            return Request()
+
+    def _note_event(self, keys: list[Any], removed: bool) -> None:
+        if keys and self._events is not None:
+            self._events.append(compat.removal_events(keys, removed=removed))
+
+    def _take_back(self, live: Live, stored: Stored[Any] | None) -> None:
+        """Free chunks that were taken for a store of which vLLM will not hear."""
+        if stored is None:
+            return
+        live.storing.difference_update(stored.keys)
+        try:
+            self.driver.complete(stored.keys, success=False)
+        except Exception as error:
+            self._contain(error)
+
+    def _contain(self, error: Exception) -> None:
+        """Count a failure of this module, and go on under plain LRU."""
+        if not self.num_own_faults:
+            _LOG.error("hotset failed, going on with lru: %r", error, exc_info=error)
+        self.num_own_faults += 1
+        self.driver.fall_back()

@@ -7,11 +7,12 @@ tier as for vLLM's own spec, and the ``"hotset"`` key holds policy and admission
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
-from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
-
+from hotset.adapter import compat
 from hotset.adapter.errors import AdapterError
+from hotset.adapter.stock_keys import stock_faults
 
 # Policies, and numba with them, are imported when the scheduler asks for its manager:
 # workers and front ends import this module too, and vLLM's CPU build fails to start in
@@ -20,10 +21,26 @@ from hotset.adapter.errors import AdapterError
 _LOG = logging.getLogger(__name__)
 
 
-class HotsetOffloadingSpec(CPUOffloadingSpec):  # type: ignore[misc]
-    """vLLM's CPU offloading with hotset's policies."""
+class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
+    """vLLM's CPU offloading with hotset's policies.
+
+    Parameters
+    ----------
+    *arguments
+        What this vLLM makes a spec of.
+
+    Raises
+    ------
+    AdapterError
+        If vLLM's own keys are wrong; names everything that is wrong, the ``"hotset"``
+        key included.
+    """
 
     def __init__(self, *arguments: Any) -> None:
+        extra_config = compat.extra_config_of(*arguments)
+        faults = stock_faults(extra_config, compat.has_blocks_per_chunk())
+        if faults:
+            raise AdapterError("\n".join(faults + _hotset_faults(extra_config)))
         super().__init__(*arguments)
         self._hotset_manager: Any = None
         self._hotset_worker: Any = None
@@ -34,22 +51,17 @@ class HotsetOffloadingSpec(CPUOffloadingSpec):  # type: ignore[misc]
         Raises
         ------
         AdapterError
-            If this vLLM lacks what the adapter needs.
-        PolicyError
-            If the configuration is wrong.
+            If this vLLM lacks what the adapter needs, or the configuration is wrong.
         """
         if self._hotset_manager is None:
-            from hotset.adapter import compat
             from hotset.adapter.config import read_config
             from hotset.adapter.manager import HotsetManager
             from hotset.policies.driver import PolicyDriver
 
-            missing = compat.missing_features()
-            if missing:
-                raise AdapterError(
-                    "this vLLM is outside the supported range 0.22 to 0.33: it has no "
-                    + ", ".join(missing)
-                )
+            compat.refuse_unsupported(HotsetManager)
+            faults = _hotset_faults(self.extra_config) + self._capacity_faults()
+            if faults:
+                raise AdapterError("\n".join(faults))
             config = read_config(self.extra_config)
             driver: PolicyDriver[Any] = PolicyDriver(
                 config.policy,
@@ -72,8 +84,6 @@ class HotsetOffloadingSpec(CPUOffloadingSpec):  # type: ignore[misc]
 
     def get_worker(self, kv_caches: Any) -> Any:
         """Return vLLM's own worker, or the copying one on the CPU build."""
-        from hotset.adapter import compat
-
         if not compat.is_cpu_platform():
             return super().get_worker(kv_caches)
         if self._hotset_worker is None:
@@ -83,3 +93,40 @@ class HotsetOffloadingSpec(CPUOffloadingSpec):  # type: ignore[misc]
                 kv_caches, compat.blocks_per_chunk(self), compat.num_chunks(self)
             )
         return self._hotset_worker
+
+    def get_handlers(self, kv_caches: Any) -> Iterator[tuple[Any, Any, Any]]:
+        """Yield what vLLM up to 0.24 asks for: transfer handlers, each with its ends.
+
+        They are vLLM's own, or on the CPU build one that copies both ways.
+        """
+        if not compat.is_cpu_platform():
+            yield from super().get_handlers(kv_caches)
+            return
+        if self._hotset_worker is None:
+            from hotset.adapter.cpu_worker import CpuTransferHandler
+
+            self._hotset_worker = CpuTransferHandler(
+                kv_caches, compat.blocks_per_chunk(self), compat.num_chunks(self)
+            )
+        for ends in compat.transfer_ends():
+            yield *ends, self._hotset_worker
+
+    def _capacity_faults(self) -> list[str]:
+        if compat.num_chunks(self) >= 1:
+            return []
+        return [
+            f'"cpu_bytes_to_use" is {self.extra_config["cpu_bytes_to_use"]}: one chunk '
+            f"of {compat.blocks_per_chunk(self)} blocks takes "
+            f"{compat.chunk_bytes(self)} bytes"
+        ]
+
+
+def _hotset_faults(extra_config: Any) -> list[str]:
+    from hotset.adapter.config import read_config
+    from hotset.policies.errors import PolicyError
+
+    try:
+        read_config(extra_config)
+    except PolicyError as error:
+        return str(error).splitlines()
+    return []

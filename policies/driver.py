@@ -156,6 +156,10 @@ class PolicyDriver(Generic[K]):
         """How often the policy or the admission rule failed."""
         return self._cache.num_faults + self._admission.num_faults
 
+    def fall_back(self) -> None:
+        """Go on with plain LRU from now on, after a failure of the caller's own."""
+        self._cache.fall_back()
+
     def lookup(self, key: K) -> Status:
         """Return whether a key is here; changes nothing."""
         slot = self._map.slot_of.get(key)
@@ -238,6 +242,7 @@ class PolicyDriver(Generic[K]):
         keys: Sequence[K] | KeyBatch[K],
         depths: Sequence[int] | Int64Array | None = None,
         whole: bool = True,
+        protected: Sequence[K] = (),
     ) -> Stored[K] | None:
         """Offer blocks for storing; what is taken is being written until `complete`.
 
@@ -252,6 +257,8 @@ class PolicyDriver(Generic[K]):
         whole : bool
             Whether what is wanted must fit as a whole (vLLM); otherwise its longest
             prefix that fits is stored.
+        protected : sequence, optional
+            More keys that are not to go, resident or not.
 
         Returns
         -------
@@ -266,13 +273,16 @@ class PolicyDriver(Generic[K]):
         if not len(places):
             return Stored([], [], [])
         at = places if depths is None else np.asarray(depths, np.int64)[places]
-        self._run(block, self._slots, offered)
+        kept = offered
+        if protected:
+            kept = np.concatenate((offered, self._map.look_up(protected)))
+        self._run(block, self._slots, kept)
         try:
             result = self._cache.store(
                 folded[places], at, self._now(), request.fields, whole
             )
         finally:
-            self._run(unblock, self._slots, offered)
+            self._run(unblock, self._slots, kept)
         if result is None:
             return None
         taken, victims = result
