@@ -31,4 +31,6 @@ def use_every_call(tier: Any) -> None:
     tier.reset()
     tier.announce(tier.begin(), [4], [0])
     tier.insert(tier.begin(), [4], [0])
+    for _sight in range(2):
+        tier.offer(tier.begin(), [5, 6])  # refused: a slot is being written
     tier.reset()

@@ -183,7 +183,7 @@ def test_a_policy_hears_of_each_key_once(make):
     heard = []
     observe = calls.driver.observe
     calls.driver.observe = lambda request, keys: (
-        heard.extend(keys),
+        heard.extend(keys.keys),
         observe(request, keys),
     )
     keys = calls.keys("a", 5)
