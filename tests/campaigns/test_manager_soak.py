@@ -51,7 +51,7 @@ def served(spec, params, chance, count, admission="always"):
     assert num_compiled() == compiled
     assert not driver._slots.blocked.any()
     assert driver.num_evictable == len(driver) == len(scheduler.slot_of)
-    assert not manager._live
+    assert manager.num_requests == 0
     return driver, scheduler.seen
 
 

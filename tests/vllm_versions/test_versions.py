@@ -15,8 +15,8 @@ pytestmark = pytest.mark.vllm
 TESTS = Path(__file__).parent.parent
 NEWEST = vllm_trees.VERSIONS[-1]
 
-# Requests at once: schedulers differ in whom they serve first, in what they offer again,
-# and in when a transfer counts as done. Calls are compared as far as they are the same.
+# Requests at once: schedulers differ in whom they serve first, what they offer again,
+# and when a transfer counts as done. Calls are compared as far as they are the same.
 CONCURRENT = {
     "random_requests",
     "small_soak",
@@ -27,8 +27,8 @@ CONCURRENT = {
 }
 # One request at a time: every call is the newest one's, but for these.
 APART = {
-    # Its GPU cache evicts in another order, so it loads other blocks. And no reset while
-    # a transfer is under way, as in 0.24 (see `core_scenarios`).
+    # Its GPU cache evicts in another order, so it loads other blocks. And no reset
+    # while a transfer is under way, as in 0.24 (see `core_scenarios`).
     "0.22.1": {"many_policies", "reset_in_flight"},
     "0.24.0": {"reset_in_flight"},
 }
