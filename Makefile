@@ -17,7 +17,7 @@ TYPED := $(VENV)/typed
 SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
 BIN := $(VENV)/bin
 
-.PHONY: demo test fast bench campaign trees lint types clean
+.PHONY: demo test test-floor test-vllm fast bench campaign trees lint types clean
 
 demo: $(VENV)/.demo
 	mkdir -p demo
@@ -27,10 +27,18 @@ demo: $(VENV)/.demo
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
 test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test trees lint types
+	@mkdir -p build
+	@$(MAKE) --no-print-directory test-floor test-vllm > build/others.log 2>&1 & others=$$!; \
+	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests; newest=$$?; \
+	wait $$others; others=$$?; cat build/others.log; exit $$((newest + others))
+
+# These two run beside the newest environment's tests: two cores are enough for that.
+test-floor:
 	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench and not vllm" tests
+
+test-vllm:
 	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/stock_vllm \
 	  tests/vllm_versions tests/campaigns
-	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
 fast:
 	@test -e $(VENV)/.test || { echo "run 'make test' once before"; exit 1; }
