@@ -4,7 +4,7 @@ import csv
 import json
 
 import pytest
-from typer.testing import CliRunner
+from support.command_line import runner
 
 from hotset.sim.cli import app
 
@@ -12,7 +12,7 @@ PROFILE = ["--profile", "h100x8-70b-fp8"]
 
 
 def call(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
+    return runner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture(scope="module")
