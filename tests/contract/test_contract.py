@@ -85,7 +85,12 @@ def victims_one_by_one(driver):
 # they were given or stored (`given`, `insertion`), or in the order in which vLLM 0.24
 # (for ARC to 0.30) stored them or was told that they are written.
 _HEADS_FIRST = ("order=given", "order=insertion", "order=vllm-0.24", "order=vllm-0.30")
-TAIL_FIRST = [text for text in CASES if not text.endswith(_HEADS_FIRST)]
+# So does a weight on being near the prompt's end.
+TAIL_FIRST = [
+    text
+    for text in CASES
+    if not text.endswith(_HEADS_FIRST) and ",end=8.0," not in text
+]
 
 
 @pytest.mark.parametrize("text", TAIL_FIRST)
