@@ -150,7 +150,8 @@ class KernelCache(caching._Cache):  # type: ignore[misc]
             _LOG.warning("compiled kernel %s is not cached: %s", self._name, error)
 
     def _path(self, sig: Any, codegen: Any) -> Path:
-        text = f"{numba.__version__} {sys.version_info[:2]} {codegen.magic_tuple()} "
+        # The first number is raised when older entries must not be read.
+        text = f"2 {numba.__version__} {sys.version_info[:2]} {codegen.magic_tuple()} "
         text += f"{digest_of(frozenset({self._file}))} {self._line} " + " ".join(
             _type_name(t) for t in sig
         )

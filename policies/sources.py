@@ -3,6 +3,9 @@
 A module of hotset depends on itself and on the modules of hotset that it imports,
 directly or through others. Imports are read from the text, so nothing is loaded. For a
 file of another package all sources beside it count, with what they import of hotset.
+
+What a process runs is what it imported. Of a file that was changed after the process
+started, the text on disk may be another one: the digest is then this process's own.
 """
 
 from __future__ import annotations
@@ -10,6 +13,8 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import time
+import uuid
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -19,6 +24,9 @@ _IMPORT = re.compile(
     re.MULTILINE,
 )
 _POLICIES = Path(__file__).parent.resolve()
+# File systems may stamp changes with a clock that is some milliseconds late.
+_STARTED_NS = time.time_ns() - 10_000_000
+_OWN = uuid.uuid4().bytes
 
 
 @functools.cache
@@ -52,8 +60,14 @@ def _start(path: Path) -> list[Path]:
 
 @functools.cache
 def _read(path: Path) -> tuple[bytes, tuple[Path, ...]]:
-    """Return a file's content and the files of hotset that it imports."""
+    """Return a file's content and the files of hotset that it imports.
+
+    The content of a file that was changed under this process is marked as its own.
+    """
     content = path.read_bytes()
+    # The time of the inode's change: unlike that of the content it cannot be set back.
+    if path.stat().st_ctime_ns > _STARTED_NS:
+        content += _OWN
     return content, tuple(_imported(content.decode(errors="replace")))
 
 

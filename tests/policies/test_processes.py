@@ -130,6 +130,36 @@ def test_an_edited_policy_of_another_package_is_compiled_anew(tmp_path):
     assert victims == ["[7] 0\n", "[7] 0\n", "[9] 0\n"]
 
 
+def test_a_file_edited_under_a_process_leaves_no_stale_entry(tmp_path):
+    """What runs is the text that was imported, not the one on disk by then."""
+    head, tail = OUTSIDER.split("spec = ", 1)
+    (tmp_path / "choice.py").write_text(head.replace("FIRST", "0"))
+    script = tmp_path / "mine.py"
+    script.write_text(
+        "import os, pathlib\n"
+        "from choice import *\n"
+        "choice = pathlib.Path(__file__).with_name('choice.py')\n"
+        "choice.write_text(choice.read_text().replace('= 0', os.environ['CHOICE']))\n"
+        f"spec = {tail}"
+    )
+    victims = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-B", str(script)],
+            env={
+                **os.environ,
+                "CHOICE": "= 2",
+                "NUMBA_CACHE_DIR": str(tmp_path / "cache"),
+            },
+            capture_output=True,
+            text=True,
+            timeout=1200,
+        )
+        assert done.returncode == 0, done.stderr
+        victims.append(done.stdout)
+    assert victims == ["[7] 0\n", "[9] 0\n"]
+
+
 def test_the_digest_follows_every_source_beside_a_file_of_another_package(tmp_path):
     def digest():
         sources._read.cache_clear()

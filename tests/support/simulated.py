@@ -42,6 +42,17 @@ def run_config(text, capacity, admission_text="always", engine="none", **options
     )
 
 
+class CountingEnvironment(simpy.Environment):
+    """An environment that counts the events that it has gone through."""
+
+    num_events = 0
+
+    def step(self):
+        """Go through one event."""
+        self.num_events += 1
+        super().step()
+
+
 class Simulation:
     """A simulation that can run request by request, and what came of it.
 
@@ -49,7 +60,7 @@ class Simulation:
     """
 
     def __init__(self, workload, config, spec, users=None, think_s=0.0, **options):
-        self.env = simpy.Environment()
+        self.env = CountingEnvironment()
         self.log = []
         self.jobs = []
         self.tier = OffloadTier(workload, config) if config else NoTier()
