@@ -45,7 +45,8 @@ def served(spec, params, chance, count, admission="always"):
     driver.warm_up()
     compiled = num_compiled()
     manager = HotsetManager(driver, enable_events=True)
-    scheduler = LooseScheduler(manager, chance, prompts)
+    # So many that now and then nothing can be evicted.
+    scheduler = LooseScheduler(manager, chance, prompts, max(8, capacity // 6))
     scheduler.run()
     manager.take_events()
     assert num_compiled() == compiled

@@ -19,7 +19,6 @@ HIT, MISS, PENDING = map(
     compat.lookup_answer, (Status.HIT, Status.MISS, Status.PENDING)
 )
 TOKENS = 16
-CONCURRENT = 8
 
 
 def key_of(number, group=0):
@@ -78,11 +77,14 @@ class LooseScheduler:
         Decides everything.
     prompts : list of lists
         Chunk numbers; the same number has the same chunks in front of it everywhere.
+    concurrent : int
+        Requests at a time.
     """
 
     manager: Any
     chance: Any
     prompts: list
+    concurrent: int
     waiting: list = field(default_factory=list)
     running: list = field(default_factory=list)
     ended: list = field(default_factory=list)
@@ -107,18 +109,20 @@ class LooseScheduler:
 
     def step(self):
         """One step of the engine."""
-        busy = len(self.waiting) + len(self.running)
-        if self.begun < len(self.prompts) and busy < CONCURRENT:
+        room = self.concurrent - len(self.waiting) - len(self.running)
+        for _request in range(min(room, len(self.prompts) - self.begun)):
             self.begin()
         for request in list(self.waiting):
             self.admit(request)
         for request in list(self.running):
             if not request.is_loading:
                 self.advance(request)
-        self.disturb()
+        for _chance in range(1 + (len(self.waiting) + len(self.running)) // 3):
+            self.disturb()
         self.signal_ends()
         self.chance.shuffle(self.jobs)
-        for _job in range(self.chance.randint(0, len(self.jobs))):
+        slow = self.chance.random() < 0.5  # transfers take several steps at times
+        for _job in range(0 if slow else self.chance.randint(0, len(self.jobs))):
             self.report(self.jobs.pop())
 
     # A request's way
@@ -244,7 +248,7 @@ class LooseScheduler:
                 if self.chance.random() < 0.5:
                     request.offered = 0  # as in 0.33; earlier versions keep it
                 self.note("preempted")
-        elif draw < 0.062:
+        elif draw < 0.061:
             self.reset()
 
     def reset(self):
