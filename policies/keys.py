@@ -5,6 +5,7 @@ Residency is decided by whole keys in the map, never by identities.
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
 from collections.abc import Hashable, Iterable, Sequence, Set
 from itertools import repeat
@@ -24,15 +25,15 @@ _FOLDED_BYTES = 8
 
 def fold(keys: Sequence[Any]) -> Int64Array:
     """Return 63-bit identities: whole numbers as they are, bytes by their first 8."""
-    try:
-        if keys and isinstance(keys[0], int):
+    kinds = set(map(type, keys))
+    if kinds == {int}:
+        with contextlib.suppress(OverflowError):
             return np.fromiter(keys, np.int64, len(keys)) & _MASK
-        if keys and len(keys[0]) >= _FOLDED_BYTES and len(set(map(len, keys))) == 1:
-            rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)
+    elif kinds == {bytes} and len(set(map(len, keys))) == 1:
+        rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)
+        if rows.shape[1] >= _FOLDED_BYTES:
             heads = np.ascontiguousarray(rows[:, :_FOLDED_BYTES])
             return heads.view(">i8").ravel().astype(np.int64) & _MASK
-    except (TypeError, OverflowError):  # keys of both kinds, or wider than int64
-        pass
     folded = [
         (key if isinstance(key, int) else int.from_bytes(key[:_FOLDED_BYTES], "big"))
         & _MASK
