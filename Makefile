@@ -37,7 +37,7 @@ test-floor:
 	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench and not vllm" tests
 
 test-vllm:
-	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/stock_vllm \
+	HOTSET_CORE_PYTHON=$(BIN)/python $(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/stock_vllm \
 	  tests/vllm_versions tests/campaigns
 
 fast:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import inspect
 import weakref
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from itertools import groupby, islice
 from typing import Any
 
@@ -104,6 +105,19 @@ def has_blocks_per_chunk() -> bool:
     return "config" in inspect.signature(base.OffloadingSpec.__init__).parameters
 
 
+def block_tokens(spec: CPUOffloadingSpec) -> int:
+    """Return the tokens of what a request's block hashes stand for."""
+    found = getattr(spec, "tokens_per_hash", None)
+    return int(spec.hash_block_size if found is None else found)
+
+
+def chunk_tokens(spec: CPUOffloadingSpec) -> int:
+    """Return the tokens of a chunk."""
+    found = getattr(spec, "tokens_per_block", None)
+    sizes = spec.gpu_block_size if found is None else found
+    return int(sizes[0]) * blocks_per_chunk(spec)
+
+
 def events_enabled(spec: CPUOffloadingSpec) -> bool:
     """Return whether the engine drains store and removal events."""
     found = getattr(spec, "kv_events_config", None)
@@ -148,6 +162,33 @@ def load_source() -> Any:
 
 
 # Requests and keys
+
+
+def engine_requests() -> Callable[[str], Any] | None:
+    """Return what finds vLLM's own request by its id; None where that is not known.
+
+    A manager is told a request's id and no more. Its lengths are known to the scheduler
+    half of the connector, which makes the manager: so it is among the callers of
+    whoever calls this meanwhile. It is read and never written.
+    """
+    try:
+        from vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler import (
+            OffloadingConnectorScheduler,
+        )
+    except ImportError:
+        return None
+    frame = inspect.currentframe()
+    while frame is not None:
+        owner = frame.f_locals.get("self")
+        if isinstance(owner, OffloadingConnectorScheduler):
+            return partial(_request_of, weakref.ref(owner))
+        frame = frame.f_back
+    return None
+
+
+def _request_of(owner: Callable[[], Any], req_id: str) -> Any:
+    known = getattr(owner(), "_req_status", {}).get(req_id)
+    return getattr(known, "req", None)
 
 
 def keys_since(req_context: Any, num_known: int) -> list[Any]:

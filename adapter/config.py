@@ -2,9 +2,10 @@
 
 ``policy`` and ``admission`` name a policy and an admission rule, either as the command
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
-0.01}``). ``trusted_tags`` says whether clients' tenants and ends of sessions count. The
-key ``"evoke"`` of evoke-vllm is read as well. Everything that is wrong with a
-configuration is said at once.
+0.01}``). ``trusted_tags`` says whether clients' tenants and ends of sessions count,
+``record`` what is recorded (`hotset.adapter.record_config`). The key ``"evoke"`` of
+evoke-vllm is read as well. Everything that is wrong with a configuration is said at
+once.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from hotset.adapter.evoke import asks_for_evoke, evoke_policy
+from hotset.adapter.record_config import record_config
+from hotset.adapter.recorder import RecordConfig
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
 
-_KEYS = ("policy", "admission", "trusted_tags")
+_KEYS = ("policy", "admission", "trusted_tags", "record")
 
 
 @dataclass(frozen=True)
@@ -35,6 +38,8 @@ class AdapterConfig:
         ``max_tracker_size``, where they are set.
     trusted_tags : bool
         Whether clients' tenants and ends of sessions count.
+    record : RecordConfig or None
+        What is recorded.
     """
 
     policy: PolicySpec
@@ -42,11 +47,13 @@ class AdapterConfig:
     admission: AdmissionSpec
     admission_params: Params
     trusted_tags: bool = False
+    record: RecordConfig | None = None
 
     def describe(self) -> str:
         """Return the effective configuration on one line."""
         admission = self.admission.label(self.admission_params)
-        return f"policy {self.policy.label(self.params)}, admission {admission}"
+        text = f"policy {self.policy.label(self.params)}, admission {admission}"
+        return text + (f", recorded to {self.record.path}" if self.record else "")
 
 
 def read_config(
@@ -85,9 +92,10 @@ def read_config(
         faults.append(
             f'"hotset": "trusted_tags" is {trusted_tags!r}: true or false is needed'
         )
+    record = record_config(given.get("record"), faults)
     if faults or policy is None or rule is None:
         raise PolicyError("\n".join(faults))
-    return AdapterConfig(*policy, *rule, trusted_tags)
+    return AdapterConfig(*policy, *rule, trusted_tags, record)
 
 
 def _policy(

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import contextlib
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
 
 from hotset.adapter import compat
+from hotset.adapter.tags import Tags
 from hotset.policies.driver import Request
 from hotset.policies.keys import KeyBatch
 
@@ -35,6 +36,10 @@ class Live:
         Whose record it is; a context may pass through several managers.
     generation : int
         The tier's resets that ``found``, ``loading`` and ``storing`` know of.
+    tags : Tags
+        What the client said.
+    arrival_s : float
+        When it was first heard of, by the monotonic clock.
 
     Attributes
     ----------
@@ -44,10 +49,25 @@ class Live:
         Keys being read for it, and how often.
     storing : set
         Keys being written for it.
+    num_loaded, num_stored : int
+        Chunks that the tier gave and took.
+    asked : object
+        vLLM's own request, where somebody wants it.
     """
 
-    def __init__(self, request: Request, owner: LiveRequests, generation: int) -> None:
+    def __init__(
+        self,
+        request: Request,
+        owner: LiveRequests,
+        generation: int,
+        tags: Tags,
+        arrival_s: float,
+    ) -> None:
         self.request = request
+        self.tags = tags
+        self.arrival_s = arrival_s
+        self.num_loaded = self.num_stored = 0
+        self.asked: Any = None
         self.owner = owner
         self.generation = generation
         self.is_started = False
@@ -104,9 +124,16 @@ class Live:
 
 
 class LiveRequests:
-    """The requests of one manager."""
+    """The requests of one manager.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    on_gone : callable
+        Takes a request that vLLM has dropped without a word, and its id.
+    """
+
+    def __init__(self, on_gone: Callable[[Live, str], None]) -> None:
+        self._on_gone = on_gone
         self._generation = 0
         self._by_id: dict[str, Live] = {}
         self._finding: list[Live] = []  # those that may hold keys in `found`
@@ -116,9 +143,11 @@ class LiveRequests:
         self._forget_gone()
         return len(self._by_id)
 
-    def start(self, req_context: Any, request: Request) -> Live:
+    def start(
+        self, req_context: Any, request: Request, tags: Tags, arrival_s: float
+    ) -> Live:
         """Make a request's record."""
-        live = Live(request, self, self._generation)
+        live = Live(request, self, self._generation, tags, arrival_s)
         self._by_id[req_context.req_id] = live
         # A context without room for it is then known by its id alone.
         with contextlib.suppress(AttributeError):
@@ -164,6 +193,7 @@ class LiveRequests:
         for live in self._finding:
             live.found.clear()
         self._finding.clear()
+        self._forget_gone()
 
     def reset(self) -> None:
         """Note a reset of the tier: what was found or under way is nobody's."""
@@ -175,4 +205,8 @@ class LiveRequests:
     def _forget_gone(self) -> None:
         """Settle requests of which vLLM has dropped the context without a word."""
         while self._gone:
-            self.settle(self._gone.popleft(), is_ended=True)
+            req_id = self._gone.popleft()
+            live = self._by_id.get(req_id)
+            if live is not None:
+                self._on_gone(live, req_id)
+            self.settle(req_id, is_ended=True)

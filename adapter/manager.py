@@ -26,7 +26,8 @@ from hotset.adapter import compat
 from hotset.adapter.compat import base
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.live import Live, LiveRequests
-from hotset.adapter.tags import TagReader
+from hotset.adapter.recording import Recording
+from hotset.adapter.tags import TagReader, Tags
 from hotset.policies.driver import PolicyDriver, Request, Status, Stored
 
 _LOG = logging.getLogger(__name__)
@@ -47,6 +48,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         Whether stores and removals are collected for `take_events`.
     trusted_tags : bool
         Whether clients' tenants and ends of sessions count.
+    recording : Recording, optional
+        Takes requests at their end.
     """
 
     def __init__(
@@ -54,12 +57,14 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         driver: PolicyDriver[Any],
         enable_events: bool = False,
         trusted_tags: bool = False,
+        recording: Recording | None = None,
     ) -> None:
         self.driver = driver
         self.tags = TagReader(trusted_tags)
         self.num_own_faults = 0
         self._events: list[Any] | None = [] if enable_events else None
-        self._requests = LiveRequests()
+        self._recording = recording
+        self._requests = LiveRequests(self._end)
 
     @property
     def num_faults(self) -> int:
@@ -75,7 +80,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
 
     def on_new_request(self, req_context: Any) -> Any:
         """Start a request."""
-        self._requests.start(req_context, self._begin(req_context))
+        self._start(req_context)
         return base.RequestOffloadingContext()
 
     def on_request_finished(self, req_context: Any) -> None:
@@ -86,6 +91,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 live.found.clear()
                 self._requests.settle(req_context.req_id, is_ended=True)
                 live.learn(req_context, ())
+                self._end(live, req_context.req_id)
                 self.driver.finish(live.request, live.batch)
         except Exception as error:
             self._contain(error)
@@ -140,6 +146,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         chunk_of = dict(zip(once, self.driver.pin(once), strict=True))
         for key in once:
             live.loading[key] = live.loading.get(key, 0) + 1
+        live.num_loaded += len(once)
         return compat.load_store_spec([chunk_of[key] for key in wanted])
 
     def complete_load(self, keys: Collection[Any], req_context: Any) -> None:
@@ -181,6 +188,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
             self._note_event(stored.evicted, removed=True)
             if stored.keys:
                 live.storing.update(stored.keys)
+                live.num_stored += len(stored.keys)
                 # Now, not at the end: vLLM tells of an end after the next request's
                 # start.
                 self.driver.finish(live.request, live.batch)
@@ -220,6 +228,11 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         except Exception as error:
             self._contain(error)
 
+    def shutdown(self) -> None:
+        """Write what is still to be recorded."""
+        if self._recording is not None:
+            self._recording.close()
+
     def take_events(self) -> Iterable[Any]:
         """Return the events since the last call; every version calls this each step."""
         self._requests.end_step()
@@ -232,8 +245,10 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         """Tell the policy of a request, on the first call that knows its keys."""
         live = self._requests.find(req_context)
         if live is None:
-            live = self._requests.start(req_context, self._begin(req_context))
+            live = self._start(req_context)
         try:
+            if self._recording is not None:
+                self._recording.meet(live, req_context.req_id)
             known = live.learn(req_context, keys)
             if not live.is_started and len(live.batch):
                 live.is_started = True
@@ -245,16 +260,24 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
             self._contain(error)
         return live
 
-    def _begin(self, req_context: Any) -> Request:
+    def _start(self, req_context: Any) -> Live:
+        now_s, tags, request = time.monotonic(), Tags(), Request()
         try:
             params = getattr(req_context, "kv_transfer_params", None)
-            tags = self.tags.read(params, time.monotonic())
-            return self.driver.begin(
+            tags = self.tags.read(params, now_s)
+            request = self.driver.begin(
                 source_type=tags.source_type, priority=tags.priority
             )
         except Exception as error:
             self._contain(error)
-            return Request()
+        live = self._requests.start(req_context, request, tags, now_s)
+        if self._recording is not None:
+            self._recording.begin(live, req_context.req_id)
+        return live
+
+    def _end(self, live: Live, req_id: str) -> None:
+        if self._recording is not None:
+            self._recording.end(live, req_id)
 
     def _note_event(self, keys: list[Any], removed: bool) -> None:
         if keys and self._events is not None:

@@ -78,7 +78,10 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
                 compat.blocks_per_chunk(self),
             )
             self._hotset_manager = HotsetManager(
-                driver, compat.events_enabled(self), config.trusted_tags
+                driver,
+                compat.events_enabled(self),
+                config.trusted_tags,
+                self._recording(config.record),
             )
         return self._hotset_manager
 
@@ -110,6 +113,24 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             )
         for ends in compat.transfer_ends():
             yield *ends, self._hotset_worker
+
+    def _recording(self, config: Any) -> Any:
+        """Return what records requests; None where nothing is to be recorded."""
+        from hotset.adapter.recorder import Recorder
+        from hotset.adapter.recording import Recording
+
+        if config is None:
+            return None
+        find = compat.engine_requests()
+        if find is None:
+            _LOG.error(
+                "hotset: nothing is recorded: this vLLM does not say how long a "
+                "request is"
+            )
+            return None
+        block = compat.block_tokens(self)
+        per_chunk = compat.chunk_tokens(self) // block
+        return Recording(Recorder(config, block), find, per_chunk)
 
     def _capacity_faults(self) -> list[str]:
         if compat.num_chunks(self) >= 1:

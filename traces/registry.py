@@ -16,6 +16,7 @@ from hotset.traces import (
     openai_chat,
     parquet,
     qwen_bailian,
+    recorded,
     sharegpt,
 )
 from hotset.traces.bundles import Joined, head_of_first, is_bundle, open_input
@@ -121,6 +122,7 @@ class FormatRegistry:
 FORMATS = FormatRegistry(
     (
         parquet.SPEC,
+        recorded.SPEC,
         qwen_bailian.SPEC,
         mooncake.SPEC,
         kv_cache_tester.SPEC,

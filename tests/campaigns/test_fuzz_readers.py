@@ -14,6 +14,7 @@ INPUT_SECONDS = 10
 FILES = [
     *("jsonl", "csv", "mooncake", "bailian", "conversation", "tar", "chat"),
     *("sharegpt", "burstgpt", "azure", ".jsonl.gz", ".parquet"),
+    "recording",
 ]
 
 

@@ -1,17 +1,11 @@
 """A real vLLM engine with hotset's spec: the same tokens, and what replay predicts."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
+from support import engine_process
 from support.vllm_engine import make_prompts, predict
 
 pytestmark = pytest.mark.vllm
 
-TESTS = Path(__file__).parent.parent
 PROMPTS = make_prompts(300)
 RUNS = [
     ("lru:order=tail-first", 12),
@@ -28,21 +22,8 @@ RUNS = [
 
 
 def start(engine, folder, **job):
-    """Serve prompts in a new process; return its answer, or fail with its log."""
-    out = folder / "answer.json"
-    path = [str(TESTS), *filter(None, [os.environ.get("PYTHONPATH")])]
-    done = subprocess.run(
-        [sys.executable, "-m", "support.serve", str(out)],
-        input=json.dumps({"engine": engine, "prompts": PROMPTS, **job}),
-        cwd=folder,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        raise RuntimeError(done.stderr[-6000:])
-    return json.loads(out.read_text())
+    """Serve the prompts in a new process; return its answer, or fail with its log."""
+    return engine_process.start(engine, folder, PROMPTS, **job)
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,20 @@ BAILIAN = {
     "turn": 1,
     "hash_ids": [1089, 1090, 1091],
 }
+RECORDING = {
+    "hotset_record": 1,
+    "timestamp": 1767225600000.5,
+    "input_length": 70,
+    "output_length": 30,
+    "block_size": 32,
+    "hash_id_scope": "global",
+    "hash_ids": [6148914691236517205, 12],
+    "output_hash_ids": [13],
+    "session_id": "0123456789abcdef",
+    "type": "user",
+    "end_session": True,
+    "loaded_blocks": 1,
+}
 CONVERSATION = {
     "id": "x",
     "block_size": 64,
@@ -102,6 +116,7 @@ def valid_files(folder: Path) -> dict[str, tuple[bytes, str, ReadOptions]]:
         "csv": (CSV.encode(), "csv", DECLARED),
         "mooncake": (lines(MOONCAKE, MOONCAKE), "mooncake", ReadOptions()),
         "bailian": (lines(BAILIAN, BAILIAN), "qwen-bailian", ReadOptions()),
+        "recording": (lines(RECORDING, RECORDING), "recording", ReadOptions()),
         "conversation": (lines(CONVERSATION), "kv-cache-tester", ReadOptions()),
         "tar": (
             tar(("b.json", lines(CONVERSATION)), ("a.json", lines(CONVERSATION))),

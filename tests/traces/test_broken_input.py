@@ -17,11 +17,13 @@ FORMAT_NAMES = [spec.name for spec in FORMATS]
 FILES = [
     *("jsonl", "csv", "mooncake", "bailian", "conversation", "tar", "chat"),
     *("sharegpt", "burstgpt", "azure", ".jsonl.gz", ".jsonl.zst", ".parquet"),
+    "recording",
 ]
 ROWS = {
     "jsonl": trace_files.GENERIC,
     "mooncake": {**trace_files.MOONCAKE, "delay": 4},
     "bailian": trace_files.BAILIAN,
+    "recording": trace_files.RECORDING,
     "conversation": trace_files.CONVERSATION,
     "chat": trace_files.CHAT,
     "sharegpt": trace_files.SHAREGPT,

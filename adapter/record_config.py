@@ -1,0 +1,71 @@
+"""The ``"record"`` key of the ``"hotset"`` configuration.
+
+``{"path": "trace.jsonl", "max_bytes": "1GiB", "sample": 0.1}``; the path is needed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from hotset.adapter.recorder import RecordConfig
+from hotset.policies.base import known_names
+
+_KEYS = ("path", "max_bytes", "sample")
+_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
+_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B")
+_LEAST_BYTES = 1 << 12
+
+
+def record_config(given: Any, faults: list[str]) -> RecordConfig | None:
+    """Return what to record; None where nothing is, or something is wrong.
+
+    Parameters
+    ----------
+    given : object
+        The key's value, None where it is not there.
+    faults : list of str
+        Receives what is wrong, one line each.
+    """
+    if given is None:
+        return None
+    if not isinstance(given, Mapping):
+        faults.append(f'"hotset": "record" is {given!r}: an object is needed')
+        return None
+    found = len(faults)
+    faults += [
+        f'"hotset": "record" has no key {key!r}' + known_names(str(key), _KEYS)
+        for key in given
+        if key not in _KEYS
+    ]
+    path = given.get("path")
+    if not isinstance(path, str) or not path or "\0" in path:
+        faults.append(f'"hotset": "record": "path" is {path!r}: a file is needed')
+    size = read_bytes(given.get("max_bytes", RecordConfig.max_bytes))
+    if size is None or size < _LEAST_BYTES:
+        faults.append(
+            f'"hotset": "record": "max_bytes" is {given.get("max_bytes")!r}: bytes '
+            f'from {_LEAST_BYTES} on are needed, such as 1073741824 or "1GiB"'
+        )
+    sample = given.get("sample", 1.0)
+    if isinstance(sample, bool) or not isinstance(sample, (int, float)):
+        sample = -1.0
+    if not 0 < sample <= 1:
+        faults.append(
+            f'"hotset": "record": "sample" is {given.get("sample")!r}: a share above 0 '
+            "and up to 1 is needed"
+        )
+    if len(faults) > found or size is None:
+        return None
+    return RecordConfig(str(path), size, float(sample))
+
+
+def read_bytes(value: Any) -> int | None:
+    """Return a number of bytes, as it is or with a unit; None for anything else."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    matched = _BYTES.fullmatch(value) if isinstance(value, str) else None
+    if matched is None or (matched[3] and not matched[2]):
+        return None
+    return int(float(matched[1]) * (1024 if matched[3] else 1000) ** _UNITS[matched[2]])
