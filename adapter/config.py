@@ -130,17 +130,7 @@ def _read(
     registry: Registry[Any], key: str, value: Any, faults: list[str]
 ) -> tuple[Any, Params] | None:
     try:
-        if isinstance(value, str):
-            return registry.parse(value)
-        if isinstance(value, Mapping) and isinstance(value.get("name"), str):
-            spec = registry.get(value["name"])
-            texts = {k: _as_text(v) for k, v in value.items() if k != "name"}
-            return spec, spec.parse(texts)
-        raise PolicyError(f"{value!r}: a name or an object with a name is needed")
+        return registry.read(value)
     except PolicyError as error:
         faults.append(f'"hotset": "{key}": {error}')
         return None
-
-
-def _as_text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -7,7 +7,8 @@ rule ``NAME:value`` sets its first parameter (``threshold:2``).
 from __future__ import annotations
 
 import dataclasses
-from typing import Generic, TypeVar
+from collections.abc import Mapping
+from typing import Any, Generic, TypeVar
 
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, Spec, known_names
 from hotset.policies.errors import PolicyError
@@ -83,12 +84,32 @@ class Registry(Generic[S]):
             assignments[key] = value.strip()
         return spec, spec.parse(assignments)
 
+    def read(self, value: Any) -> tuple[S, Params]:
+        """Read a JSON value: the text form, or an object with a name.
+
+        Raises
+        ------
+        PolicyError
+            As `parse`, and for any other value.
+        """
+        if isinstance(value, str):
+            return self.parse(value)
+        if isinstance(value, Mapping) and isinstance(value.get("name"), str):
+            spec = self.get(value["name"])
+            texts = {k: _as_text(v) for k, v in value.items() if k != "name"}
+            return spec, spec.parse(texts)
+        raise PolicyError(f"{value!r}: a name or an object with a name is needed")
+
 
 def _main_parameter(spec: Spec, text: str) -> str:
     fields = dataclasses.fields(spec.params)
     if not fields:
         raise PolicyError(f"{text!r}: {spec.kind} {spec.name} has no parameters")
     return fields[0].name
+
+
+def _as_text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 POLICIES: Registry[PolicySpec] = Registry("policy")

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from threading import Lock
-from typing import Any
 
 import numpy as np
 
@@ -27,7 +26,7 @@ from hotset.sim.parallel import run_all
 from hotset.sim.replay import Replay, RunConfig, first_measured
 from hotset.sim.search import search, tuned_fields
 from hotset.sim.study import check_reuse
-from hotset.sim.workload import Workload
+from hotset.sim.workload import Workload, beginning
 from hotset.traces.model import Tail, Trace
 from hotset.traces.stats import ceiling_of
 
@@ -144,29 +143,11 @@ def make_contest(trace: Trace, plan: Plan) -> Contest:
     enough = curve.enough_for(100, most.hit_tokens) if most.hit_tokens else None
     return Contest(
         workload=workload,
-        fit_workload=Workload(_beginning(trace, first), plan.tail),
+        fit_workload=Workload(beginning(trace, first), plan.tail),
         first=first,
         groups=make_groups(trace, first),
         ceiling=most,
         working_set_blocks=enough,
-    )
-
-
-def _beginning(trace: Trace, count: int) -> Trace:
-    """Return the first requests of a trace."""
-    accesses = trace.request_offsets[count]
-    columns: dict[str, Any] = {
-        name: getattr(trace, name)[:count]
-        for name in ("arrival_s", "input_tokens", "output_tokens", "session")
-    }
-    for name in ("source_type", "priority", "tenant", "ttl_s", "end_session"):
-        column = getattr(trace, name)
-        columns[name] = None if column is None else column[:count]
-    return replace(
-        trace,
-        request_offsets=trace.request_offsets[: count + 1],
-        block_ids=trace.block_ids[:accesses],
-        **columns,
     )
 
 

@@ -161,16 +161,24 @@ def goodput(
     }
 
 
-def saved_prefill_s(records: Records, spec: EngineSpec, first: int) -> float:
-    """Return what computing the hit tokens would have cost, from ``first`` on."""
+def prefill_each_s(
+    records: Records, spec: EngineSpec
+) -> tuple[Float64Array, Float64Array]:
+    """Return by request what computing it would cost, and what its hits saved of it."""
     counts, cost = records.counts, spec.cost
-    n = counts["input_tokens"][first:].astype(np.float64)
+    n = counts["input_tokens"].astype(np.float64)
     hits = counts["gpu_tokens"] + counts["cpu_tokens"]
-    left = n - np.minimum(hits[first:], n - 1)
+    left = n - np.minimum(hits, n - 1)
     behind = n - left
     whole = cost.token_s * n + cost.pair_s * n * n / 2
     rest = cost.token_s * left + cost.pair_s * (left * left / 2 + left * behind)
-    return float((whole - rest).sum())
+    return whole, whole - rest
+
+
+def saved_prefill_s(records: Records, spec: EngineSpec, first: int) -> float:
+    """Return what computing the hit tokens would have cost, from ``first`` on."""
+    _, saved = prefill_each_s(records, spec)
+    return float(saved[first:].sum())
 
 
 def ttft_objective_s(summary: dict[str, Any], which: str = "p95") -> float:

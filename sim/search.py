@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from hotset.policies.base import Params, PolicySpec
+from hotset.policies.base import Params, PolicySpec, Spec
 
 Field = dataclasses.Field[Any]
 
@@ -25,7 +25,7 @@ _NEARBY = 0.15
 _RESTART_EVERY = 4
 
 
-def tuned_fields(spec: PolicySpec) -> list[Field]:
+def tuned_fields(spec: Spec) -> list[Field]:
     """Return what a search may change: choices, flags and bounded numbers."""
     return [
         field
@@ -101,7 +101,7 @@ def _value(field: Field, value: Any, near: bool, rng: np.random.Generator) -> An
         choices = field.metadata["choices"]
         return choices[int(rng.random() * len(choices))]
     low, high = float(field.metadata["low"]), float(field.metadata["high"])
-    least = _least_logarithm(field, low, high)
+    least = least_logarithm(field, low, high)
     if least is not None and low == 0 and not near and rng.random() < _ZERO_SHARE:
         return 0 if isinstance(value, int) else 0.0
     bottom, top = (low, high) if least is None else (math.log(least), math.log(high))
@@ -116,7 +116,7 @@ def _value(field: Field, value: Any, near: bool, rng: np.random.Generator) -> An
     return min(max(float(f"{found:.3g}"), low), high)
 
 
-def _least_logarithm(field: Field, low: float, high: float) -> float | None:
+def least_logarithm(field: Field, low: float, high: float) -> float | None:
     """Return where a range's logarithms begin, None where it is searched evenly."""
     if low < 0 or not (field.metadata["log"] or high >= _WIDE * max(low, 1.0)):
         return None

@@ -5,7 +5,9 @@ One workload serves many runs; its arrays are only read.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -92,6 +94,24 @@ class Workload:
     def longest_blocks(self) -> int:
         """Trace blocks of the longest request."""
         return int(np.diff(self.blocks.offsets).max(initial=0))
+
+
+def beginning(trace: Trace, count: int) -> Trace:
+    """Return the first requests of a trace."""
+    accesses = trace.request_offsets[count]
+    columns: dict[str, Any] = {
+        name: getattr(trace, name)[:count]
+        for name in ("arrival_s", "input_tokens", "output_tokens", "session")
+    }
+    for name in ("source_type", "priority", "tenant", "ttl_s", "end_session"):
+        column = getattr(trace, name)
+        columns[name] = None if column is None else column[:count]
+    return replace(
+        trace,
+        request_offsets=trace.request_offsets[: count + 1],
+        block_ids=trace.block_ids[:accesses],
+        **columns,
+    )
 
 
 def _source_types(trace: Trace) -> Int64Array:

@@ -75,6 +75,10 @@ def test_plots_are_imported_by_commands_only():
             "hotset.sim.compare_commands",
             "numba numpy pandas pyarrow matplotlib optuna simpy",
         ),
+        (
+            "hotset.sim.tune_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
         ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
         ("hotset.sim.replay", "matplotlib optuna simpy torch"),
     ],

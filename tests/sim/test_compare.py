@@ -10,13 +10,13 @@ from hotset.policies.errors import PolicyError
 from hotset.sim.capacity import parse_capacity
 from hotset.sim.compare import (
     Plan,
-    _beginning,
     check_plan,
     contestants,
     run_comparison,
 )
 from hotset.sim.compare_report import as_json
 from hotset.sim.contest import AHEAD, BEHIND, LEVEL
+from hotset.sim.workload import beginning
 from hotset.traces.generate import generate
 from hotset.traces.model import Trace
 
@@ -128,7 +128,7 @@ def test_tuning_sees_the_first_part_alone():
 
 def test_beginning_of_a_trace():
     trace = generate("agents", 50, 1)
-    part = _beginning(trace, 20)
+    part = beginning(trace, 20)
     assert part.num_requests == 20
     assert part.num_accesses == trace.request_offsets[20]
     assert part.block_ids.tolist() == trace.block_ids[: part.num_accesses].tolist()

@@ -1,0 +1,134 @@
+"""What a search tries: an eviction policy and an admission rule, with parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
+from hotset.policies.errors import PolicyError
+from hotset.policies.registry import ADMISSIONS, POLICIES
+
+_KEYS = ("policy", "admission")
+_STOCK_POLICIES = ("lru", "arc")
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """An eviction policy and an admission rule.
+
+    Parameters
+    ----------
+    policy, params : PolicySpec, Params
+        The eviction policy.
+    admission, admission_params : AdmissionSpec, Params
+        The admission rule.
+    """
+
+    policy: PolicySpec
+    params: Params
+    admission: AdmissionSpec
+    admission_params: Params
+
+    @property
+    def label(self) -> str:
+        """The text that names both; two candidates with one label are the same."""
+        label = self.policy.label(self.params)
+        if self.admission.name == "always":
+            return label
+        return f"{label} + {self.admission.label(self.admission_params)}"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return both as JSON values, every parameter named."""
+        return {
+            "policy": {"name": self.policy.name, **dataclasses.asdict(self.params)},
+            "admission": {
+                "name": self.admission.name,
+                **dataclasses.asdict(self.admission_params),
+            },
+        }
+
+    def units(self) -> dict[str, str]:
+        """Return the unit of each number that has one, by policy or rule and name."""
+        pairs = ((self.policy, self.params), (self.admission, self.admission_params))
+        return {
+            f"{spec.name}.{field.name}": field.metadata["unit"]
+            for spec, params in pairs
+            for field in dataclasses.fields(params)
+            if field.metadata["unit"]
+        }
+
+
+def candidate(policy: Any, admission: Any = "always") -> Candidate:
+    """Return a candidate from the text forms or the JSON objects of its parts.
+
+    Raises
+    ------
+    PolicyError
+        For an unknown name or a bad parameter.
+    """
+    return Candidate(*POLICIES.read(policy), *ADMISSIONS.read(admission))
+
+
+def from_json(values: Mapping[str, Any]) -> Candidate:
+    """Return a candidate from what `Candidate.as_json` returned."""
+    return candidate(values["policy"], values["admission"])
+
+
+def from_configuration(values: Any, name: str) -> Candidate:
+    """Return what a configuration runs.
+
+    Parameters
+    ----------
+    values : JSON value
+        An object with ``policy`` and ``admission``, as `hotset tune` writes it; or
+        vLLM's ``--kv-transfer-config`` or its ``kv_connector_extra_config``, with the
+        ``hotset`` key or for vLLM's own policies.
+    name : str
+        Of the file, for messages.
+
+    Raises
+    ------
+    PolicyError
+        If it is nothing of the kind, or names an unknown policy.
+    """
+    if not isinstance(values, Mapping):
+        raise PolicyError(f"{name}: an object is needed")
+    extra = values.get("kv_connector_extra_config", values)
+    if not isinstance(extra, Mapping):
+        raise PolicyError(f'{name}: "kv_connector_extra_config" is no object')
+    if "evoke" in extra or "SimpleCPU" in str(values.get("kv_connector", "")):
+        raise PolicyError(
+            f"{name}: a configuration of another package: hotset export --from {name} "
+            "says what it is in hotset's terms"
+        )
+    try:
+        own = extra.get("hotset", extra)
+        if isinstance(own, Mapping) and "policy" in own:
+            return candidate(own["policy"], own.get("admission", _threshold(extra)))
+        if "eviction_policy" in extra or "cpu_bytes_to_use" in extra:
+            return candidate(_stock_policy(extra), _threshold(extra))
+    except PolicyError as error:
+        raise PolicyError(f"{name}: {error}") from None
+    raise PolicyError(f"{name}: no {' or '.join(_KEYS)} in it")
+
+
+def _stock_policy(extra: Mapping[str, Any]) -> str:
+    wanted = str(extra.get("eviction_policy", "lru"))
+    policy = wanted.removeprefix("hotset-")
+    if policy == wanted and policy not in _STOCK_POLICIES:
+        raise PolicyError(
+            f'"eviction_policy" is {wanted!r}{known_names(wanted, _STOCK_POLICIES)}'
+        )
+    return policy
+
+
+def _threshold(extra: Mapping[str, Any]) -> Any:
+    """Return the admission rule that vLLM's own keys ask for."""
+    minimum = extra.get("store_threshold", 0)
+    if not isinstance(minimum, int) or minimum < 2:
+        return "always"
+    size = extra.get("max_tracker_size", 64_000)
+    return {"name": "threshold", "min_count": minimum, "max_tracker_size": size}

@@ -1,0 +1,98 @@
+"""What a search can maximise or minimise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from hotset.policies.base import known_names
+from hotset.policies.errors import PolicyError
+
+
+@dataclass(frozen=True)
+class Objective:
+    """One figure of a run.
+
+    Parameters
+    ----------
+    name : str
+        As the user writes it.
+    unit : str
+        Its unit, "" for a ratio.
+    definition : str
+        One line.
+    is_gain : bool
+        Whether more is better.
+    needs_time : bool
+        Whether it takes a simulation in time.
+    """
+
+    name: str
+    unit: str
+    definition: str
+    is_gain: bool
+    needs_time: bool
+
+    @property
+    def direction(self) -> Literal["maximize", "minimize"]:
+        """What Optuna calls it."""
+        return "maximize" if self.is_gain else "minimize"
+
+
+OBJECTIVES = {
+    each.name: each
+    for each in (
+        Objective(
+            "token_hit_ratio",
+            "",
+            "tokens in hit blocks / all input tokens",
+            is_gain=True,
+            needs_time=False,
+        ),
+        Objective(
+            "stored_bytes",
+            "bytes",
+            "bytes written to the CPU tier",
+            is_gain=False,
+            needs_time=False,
+        ),
+        Objective(
+            "saved_prefill_s",
+            "s",
+            "engine seconds that computing the hit tokens would have taken",
+            is_gain=True,
+            needs_time=True,
+        ),
+        Objective(
+            "ttft_p95_s",
+            "s",
+            "95th percentile of the time to the first token",
+            is_gain=False,
+            needs_time=True,
+        ),
+    )
+}
+
+
+def parse_objectives(names: Sequence[str]) -> list[Objective]:
+    """Return objectives by name, the one that the verdict is about first.
+
+    Raises
+    ------
+    PolicyError
+        If one is unknown or given twice, or the first is to store little.
+    """
+    for name in names:
+        if name not in OBJECTIVES:
+            raise PolicyError(
+                f"--objective {name}: unknown{known_names(name, OBJECTIVES)}"
+            )
+    if len(set(names)) < len(names):
+        raise PolicyError("--objective: one is given twice")
+    if names[0] == "stored_bytes":
+        raise PolicyError(
+            "--objective stored_bytes: storing nothing is best for it; name another "
+            "objective before it"
+        )
+    return [OBJECTIVES[name] for name in names]

@@ -1,0 +1,281 @@
+"""The `tune` command."""
+
+from __future__ import annotations
+
+import json as json_text
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from hotset.sim.commands import ChunkTokensOption, EngineOption, GpuBlocksOption
+from hotset.sim.options import (
+    JobsOption,
+    KvBytesOption,
+    ModelOption,
+    TailOption,
+    TailRule,
+    bytes_of_a_token,
+    print_warnings,
+    table_console,
+)
+from hotset.traces.commands import write_json
+from hotset.traces.trace_input import TraceInput, takes_trace
+
+if TYPE_CHECKING:
+    from hotset.sim.candidate import Candidate
+    from hotset.sim.ledger import Settled
+    from hotset.sim.profile import Profile
+    from hotset.sim.tune_plan import TunePlan
+
+_POLICIES = ["weighted,guard,adaptive,relevance,marconi"]
+_BOTH = ["always,threshold"]
+_INTERRUPTED = 130
+
+
+@takes_trace
+def tune(
+    source: TraceInput,
+    cpu: Annotated[
+        str,
+        typer.Option(
+            "--cpu",
+            metavar="N|5%|64GiB",
+            help="Size of the CPU tier: blocks, share of the distinct blocks, bytes.",
+        ),
+    ],
+    out: Annotated[
+        Path, typer.Option("--out", help="The answer, one JSON file.")
+    ] = Path("tuned.json"),
+    policy: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--policy",
+            metavar="NAME,...",
+            help="Policies to search, by name; lru always takes part. "
+            "weighted,guard,adaptive,relevance,marconi if absent.",
+        ),
+    ] = None,
+    admission: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--admission",
+            metavar="NAME,...",
+            help="Admission rules to search: always, threshold, or both, which is the "
+            "default.",
+        ),
+    ] = None,
+    objective: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--objective",
+            metavar="NAME,...",
+            help="token_hit_ratio (default), saved_prefill_s, ttft_p95_s, "
+            "stored_bytes; several give a Pareto front, and the first is judged.",
+        ),
+    ] = None,
+    trials: Annotated[
+        int, typer.Option("--trials", help="Trials in all, earlier runs included.")
+    ] = 200,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds after which no more trials begin."),
+    ] = None,
+    sampler: Annotated[
+        str, typer.Option("--sampler", help="tpe, random or nsgaii.")
+    ] = "tpe",
+    fit: Annotated[
+        float,
+        typer.Option(
+            "--fit",
+            help="Share of the requests, from the first on, to search on; the rest "
+            "is the holdout.",
+        ),
+    ] = 0.5,
+    min_gain: Annotated[
+        float,
+        typer.Option(
+            "--min-gain",
+            help="Deploy only for more than that, with 99 % confidence: 0.01 is a "
+            "point of the token hit ratio, or 1 % of the time.",
+        ),
+    ] = 0.01,
+    walk_forward: Annotated[
+        int,
+        typer.Option(
+            "--walk-forward",
+            help="Search again on that many longer and longer beginnings, each judged "
+            "on what follows; 0 for none.",
+        ),
+    ] = 0,
+    current: Annotated[
+        Path | None,
+        typer.Option(
+            "--current",
+            help="What runs today: a tuned file, or vLLM's --kv-transfer-config.",
+        ),
+    ] = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            "--storage",
+            help="Where trials are kept: a journal file, or a database's URL. OUT "
+            "with .journal if absent; the same command goes on where it stopped.",
+        ),
+    ] = None,
+    engine: EngineOption = "none",
+    gpu_blocks: GpuBlocksOption = 0,
+    chunk_tokens: ChunkTokensOption = None,
+    step_tokens: Annotated[
+        int, typer.Option("--step-tokens", help="Tokens of a prefill step, in replay.")
+    ] = 8192,
+    profile: Annotated[
+        str | None,
+        typer.Option(
+            "--profile",
+            metavar="NAME|FILE.toml",
+            help="For objectives in time: machine and model, as in simulate.",
+        ),
+    ] = None,
+    speed: Annotated[
+        float, typer.Option("--speed", help="In time: how much faster requests come.")
+    ] = 1.0,
+    tail: TailOption = TailRule.DROP,
+    kv_bytes_per_token: KvBytesOption = None,
+    model: ModelOption = None,
+    seed: Annotated[int, typer.Option("--seed", help="Seed, 0 or more.")] = 0,
+    jobs: JobsOption = None,
+) -> None:
+    """Search the best policy for a trace, and say whether it is worth deploying."""
+    from hotset.policies.errors import PolicyError
+    from hotset.sim.capacity import parse_capacity
+    from hotset.sim.engines import engine as rules_of
+    from hotset.sim.objectives import parse_objectives
+    from hotset.sim.parallel import check_jobs
+    from hotset.sim.samplers import check_sampler
+    from hotset.sim.trial_store import check_storage
+    from hotset.sim.tune import run_tune
+    from hotset.sim.tune_plan import TunePlan, make_space
+    from hotset.sim.tune_report import print_tuning
+    from hotset.sim.tuned import as_json
+
+    workers = check_jobs(jobs)
+    kept = storage or str(out.with_suffix(".journal"))
+    check_storage(kept, workers)
+    machine = _profile(profile)
+    if machine is not None and (kv_bytes_per_token is not None or model is not None):
+        raise PolicyError("--profile: it says what a token takes; give nothing else")
+    of_token = bytes_of_a_token(kv_bytes_per_token, model)
+    plan = TunePlan(
+        space=make_space(_words(policy or _POLICIES), _words(admission or _BOTH)),
+        cpu=parse_capacity(cpu, "--cpu"),
+        objectives=parse_objectives(_words(objective or ["token_hit_ratio"])),
+        engine=rules_of(engine),
+        tail=tail.value,
+        chunk_tokens=chunk_tokens,
+        gpu_blocks=gpu_blocks,
+        step_tokens=step_tokens,
+        kv_bytes_per_token=of_token if machine is None else machine.kv_bytes_per_token,
+        profile=machine,
+        speed=speed,
+        current=None if current is None else _current(current),
+        fit=fit,
+        trials=trials,
+        timeout_s=timeout,
+        sampler=check_sampler(sampler),
+        seed=seed,
+        min_gain=min_gain,
+        walk_forward=walk_forward,
+    )
+    journal = None if "://" in kept else Path(kept)
+    own = Path(profile) if profile is not None and profile.endswith(".toml") else None
+    loaded = source.load(
+        {"--out": out, "--storage": journal},
+        {"--model": model, "--current": current, "--profile": own},
+    )
+    try:
+        with _live_line(plan) as (started, progress):
+            result = run_tune(loaded, plan, kept, workers, progress, started)
+    except KeyboardInterrupt:
+        typer.echo(
+            f"interrupted: finished trials are in {kept}; the same command goes on",
+            err=True,
+        )
+        raise typer.Exit(_INTERRUPTED) from None
+    # The file before the table: standard output may be gone by now.
+    write_json(as_json(result), out)
+    print_tuning(result, table_console())
+    print_warnings(result.warnings)
+
+
+def _words(texts: Sequence[str]) -> list[str]:
+    return [word.strip() for text in texts for word in text.split(",") if word.strip()]
+
+
+def _profile(name: str | None) -> Profile | None:
+    from hotset.sim.profile import load_profile
+
+    return None if name is None else load_profile(name)
+
+
+def _current(path: Path) -> Candidate:
+    from hotset.policies.errors import PolicyError
+    from hotset.sim.candidate import from_configuration
+
+    try:
+        values: Any = json_text.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PolicyError(f"--current {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise PolicyError(f"--current {path}: no JSON: {error}") from None
+    return from_configuration(values, f"--current {path}")
+
+
+@contextmanager
+def _live_line(
+    plan: TunePlan,
+) -> Iterator[tuple[Callable[[int], None], Callable[[Sequence[Settled]], None] | None]]:
+    """Show best so far, trials per second and time left, on a terminal."""
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+    )
+
+    from hotset.sim.trials import best_of
+
+    console = Console(stderr=True)
+
+    def started(num_known: int) -> None:
+        if num_known:
+            console.print(f"going on from {num_known} trials", highlight=False)
+
+    if not console.is_terminal:
+        yield started, None
+        return
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[speed]}"),
+        TimeRemainingColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("tuning", total=plan.trials, speed="")
+
+        def progress(settled: Sequence[Settled]) -> None:
+            done = bar.tasks[0]
+            speed = "" if done.speed is None else f"{done.speed:.1f} trials/s"
+            able = [each for each in settled if not each.fault]
+            told = "tuning"
+            if able:
+                best = best_of(able, plan.objectives)
+                told = f"best {best.score.values[0]:.4g} {best.candidate.policy.name}"
+            bar.update(task, completed=len(settled), description=told, speed=speed)
+
+        yield started, progress

@@ -1,0 +1,110 @@
+"""`hotset tune` from the outside: files in, files out, exit codes, messages."""
+
+import json
+
+import pytest
+from cli.test_replay import run
+
+from hotset.traces.registry import sample_path
+
+COMMON = ["--cpu=5%", "--policy=guard,marconi", "--trials=10", "--jobs=1"]
+
+
+def test_one_file_comes_out_and_the_same_again(tmp_path):
+    outs, shown = [], []
+    for name in ("a.json", "b.json"):
+        out = tmp_path / name
+        shown.append(run("tune", "sample", *COMMON, "--out", out))
+        outs.append(out.read_bytes())
+    assert outs[0] == outs[1]
+    assert shown[0] == shown[1]
+    told = json.loads(outs[0])
+    assert told["verdict"] == "deploy"
+    assert f"verdict: {told['verdict']}" in shown[0]
+    assert told["search"]["trials_run"] == 10
+    assert {each.name for each in tmp_path.iterdir()} == {
+        "a.json", "a.journal", "b.json", "b.journal",
+    }  # fmt: skip
+
+
+def test_the_same_command_goes_on(tmp_path):
+    whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
+    run("tune", "sample", *COMMON, "--trials=13", "--out", whole)
+    run("tune", "sample", *COMMON, "--trials=3", "--out", parts)
+    run("tune", "sample", *COMMON, "--trials=13", "--out", parts)
+    assert whole.read_bytes() == parts.read_bytes()
+
+
+def test_a_tuned_file_is_a_current_configuration(tmp_path):
+    out, next_out = tmp_path / "a.json", tmp_path / "b.json"
+    run("tune", "sample", *COMMON, "--out", out)
+    run("tune", "sample", *COMMON, "--current", out, "--out", next_out)
+    told, before = json.loads(next_out.read_text()), json.loads(out.read_text())
+    assert told["search"]["current"]["policy"] == before["policy"]
+    roles = [row["role"] for row in told["evidence"]["holdout"]]
+    assert "current" in roles
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cpu=0"], "--cpu 0: that is 0 blocks"),
+        (["--cpu=64GiB"], "bytes need --kv-bytes-per-token or --model"),
+        (["--trials=0"], "--trials 0: allowed is 1"),
+        (["--policy=gard"], "did you mean 'guard'"),
+        (["--policy=belady"], "cannot run in a server"),
+        (["--admission=treshold"], "did you mean 'threshold'"),
+        (["--objective=hits"], "--objective hits: unknown"),
+        (["--objective=ttft_p95_s"], "needs --profile"),
+        (["--sampler=tpr"], "did you mean 'tpe'"),
+        (["--storage=sqlite:///x.db", "--jobs=2"], "not for parallel searches"),
+        (["--storage=redis://x"], "allowed are a file's name"),
+        (["--current=absent.json"], "--current absent.json: No such file"),
+        (["--min-gain=-1"], "--min-gain -1.0: allowed is 0"),
+        (["--profile=h100x8-70b-fp8"], "no objective is in time"),
+        (["--out=x.json", "--storage=x.json"], "the same file as --out"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = run("tune", "sample", *COMMON, *arguments, code=2)
+    assert said in out
+    assert len(out.splitlines()) == 1
+    assert not (tmp_path / "tuned.json").exists()
+
+
+def test_outputs_replace_no_input(tmp_path):
+    trace = tmp_path / "t.jsonl.gz"
+    trace.write_bytes(sample_path().read_bytes())
+    before = trace.read_bytes()
+    out = run("tune", trace, *COMMON, "--out", trace, code=2)
+    assert "the same file as TRACE" in out
+    assert trace.read_bytes() == before
+
+
+def test_a_load_above_1_has_no_ttft(tmp_path):
+    out = run(
+        "tune", "sample", *COMMON, "--trials=1", "--out", tmp_path / "t.json",
+        "--profile=rtx4070tis-qwen2.5-7b-fp8", "--objective=ttft_p95_s",
+        "--speed=1000", code=2,
+    )  # fmt: skip
+    assert "above 1 the queue grows" in out
+    assert not (tmp_path / "t.json").exists()
+
+
+def test_objectives_in_time(tmp_path):
+    out = tmp_path / "t.json"
+    run(
+        "tune", "sample", "--cpu=10%", "--policy=marconi", "--admission=always",
+        "--trials=3", "--jobs=1", "--profile=h100x8-70b-fp8", "--gpu-blocks=300",
+        "--engine=vllm-0.33", "--objective=saved_prefill_s,ttft_p95_s,stored_bytes",
+        "--out", out,
+    )  # fmt: skip
+    told = json.loads(out.read_text())
+    names = [each["name"] for each in told["search"]["objectives"]]
+    assert names == ["saved_prefill_s", "ttft_p95_s", "stored_bytes"]
+    rows = {row["role"]: row for row in told["evidence"]["holdout"]}
+    assert set(rows) == {"best", "lru", "arc", "no-offload"}
+    for name in names:
+        assert rows["lru"][name] > 0
+    assert rows["no-offload"]["saved_prefill_s"] < rows["lru"]["saved_prefill_s"]
