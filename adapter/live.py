@@ -16,8 +16,8 @@ import numpy as np
 
 from hotset.adapter import compat
 from hotset.adapter.tags import Tags
-from hotset.policies.driver import Request
 from hotset.policies.keys import KeyBatch
+from hotset.policies.request import Request
 
 _ATTRIBUTE = "_hotset_live"
 

@@ -28,7 +28,8 @@ from hotset.adapter.errors import AdapterError
 from hotset.adapter.live import Live, LiveRequests
 from hotset.adapter.recording import Recording
 from hotset.adapter.tags import TagReader, Tags
-from hotset.policies.driver import PolicyDriver, Request, Status, Stored
+from hotset.policies.driver import PolicyDriver, Status, Stored
+from hotset.policies.request import Request
 
 _LOG = logging.getLogger(__name__)
 

@@ -37,7 +37,8 @@ from hotset.adapter.names import SPEC_MODULE, SPEC_NAME, class_name
 from hotset.adapter.tags import TagReader
 from hotset.policies import POLICIES, PolicyError
 from hotset.policies.base import known_names
-from hotset.policies.driver import PolicyDriver, Request, Status
+from hotset.policies.driver import PolicyDriver, Status
+from hotset.policies.request import Request
 
 _LOG = logging.getLogger(__name__)
 

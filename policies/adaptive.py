@@ -40,15 +40,15 @@ from hotset.policies.classified import (
     bind,
     classified_admit,
     classified_clear,
-    classified_finish,
-    classified_insert,
-    classified_remove,
+    classified_on_evict,
+    classified_on_finish,
+    classified_on_hit,
+    classified_on_insert,
+    classified_on_remove,
     classified_scores,
     classified_select,
-    classified_use,
     entry_of,
     make_classified,
-    release,
 )
 from hotset.policies.duel import (
     REQUESTS,
@@ -219,58 +219,7 @@ def adaptive_admit(
         return keys.shape[0] if request[CUT] == 0.0 else 0
     for k in range(NUM_CLASSES):
         state.least[k] = worth.table[k, 0]
-    return classified_admit(
-        state.blocks, worth, state.least, keys, num_free, blocked, now, request
-    )
-
-
-@kernel
-def adaptive_select(
-    state: AdaptiveState, n: int, blocked: Int32Array, now: float, out: Int32Array
-) -> int:
-    """Choose the least worthy slots."""
-    return classified_select(state.blocks, state.worth, n, blocked, now, out)
-
-
-@kernel
-def adaptive_on_evict(state: AdaptiveState, slots: Int32Array) -> None:
-    """Remember the keys of victims."""
-    release(state.blocks, slots)
-
-
-@kernel
-def adaptive_on_remove(state: AdaptiveState, slots: Int32Array) -> None:
-    """Take slots out."""
-    classified_remove(state.blocks, slots)
-
-
-@kernel
-def adaptive_on_insert(
-    state: AdaptiveState,
-    slots: Int32Array,
-    keys: KeyArray,
-    depths: Int64Array,
-    now: float,
-    request: Float64Array,
-) -> None:
-    """Take in new blocks."""
-    classified_insert(state.blocks, slots, keys, now, request)
-
-
-@kernel
-def adaptive_on_hit(
-    state: AdaptiveState, slots: Int32Array, now: float, request: Float64Array
-) -> None:
-    """Move slots to the new end of their classes."""
-    classified_use(state.blocks, slots, now, request)
-
-
-@kernel
-def adaptive_on_finish(
-    state: AdaptiveState, slots: Int32Array, now: float, request: Float64Array
-) -> None:
-    """Put slots in order where that is needed."""
-    classified_finish(state.blocks, slots, now, request)
+    return classified_admit(state, keys, num_free, blocked, now, request)
 
 
 @kernel
@@ -280,27 +229,19 @@ def adaptive_reset(state: AdaptiveState) -> None:
     duel_clear(state.duel)
 
 
-@kernel
-def adaptive_scores(
-    state: AdaptiveState, slots: Int32Array, now: float, out: Float64Array
-) -> None:
-    """Write what slots are worth."""
-    classified_scores(state.blocks, state.worth, slots, now, out)
-
-
 register_kernels(
     AdaptiveState,
     Kernels(
         on_request=adaptive_on_request,
         admit=adaptive_admit,
-        select=adaptive_select,
-        on_evict=adaptive_on_evict,
-        on_remove=adaptive_on_remove,
-        on_insert=adaptive_on_insert,
-        on_hit=adaptive_on_hit,
-        on_finish=adaptive_on_finish,
+        select=classified_select,
+        on_evict=classified_on_evict,
+        on_remove=classified_on_remove,
+        on_insert=classified_on_insert,
+        on_hit=classified_on_hit,
+        on_finish=classified_on_finish,
         reset=adaptive_reset,
-        scores=adaptive_scores,
+        scores=classified_scores,
     ),
 )
 

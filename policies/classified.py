@@ -2,17 +2,18 @@
 
 What `guard` and `adaptive` have in common: a recency list for each class
 (`ClassLists`), and a memory of keys (`History`) that tells a block's class when it is
-used or comes back. A resident block keeps its entry out of the memory's list 0; when it
-goes, the entry becomes forgettable, unless a shadow cache holds it.
+used or comes back; and the verbs that are the same for both. A resident block keeps its
+entry out of the memory's list 0; when it goes, the entry becomes forgettable, unless a
+shadow cache holds it.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from hotset.policies.arrays import Float64Array, Int32Array, KeyArray
+from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.class_lists import (
     ClassLists,
     Worth,
@@ -52,6 +53,22 @@ class Classified(NamedTuple):
     lists: ClassLists
     history: History
     entry: Int32Array  # int32[C], entry of a slot's key, or NO_ENTRY
+
+
+class Classifying(Protocol):
+    """The state of a policy over such blocks."""
+
+    @property
+    def blocks(self) -> Classified:
+        """The blocks and their past."""
+
+    @property
+    def worth(self) -> Worth:
+        """What a block of a class and an age is worth."""
+
+    @property
+    def least(self) -> Float64Array:
+        """What newcomers of each class are worth, float64[K]."""
 
 
 def make_classified(capacity: int, memory: int, num_lists: int = 1) -> Classified:
@@ -97,23 +114,15 @@ def class_of_key(blocks: Classified, key: int) -> int:
 
 @kernel
 def classified_admit(
-    blocks: Classified,
-    worth: Worth,
-    least: Float64Array,
+    state: Classifying,
     keys: KeyArray,
     num_free: int,
     blocked: Int32Array,
     now: float,
     request: Float64Array,
 ) -> int:
-    """Return how many keys are worth more than what they would displace.
-
-    Parameters
-    ----------
-    least : float64[K]
-        What a new block of each class is worth: it displaces only blocks that are
-        worth no more.
-    """
+    """Return how many keys, the first ones, displace only what is worth no more."""
+    blocks, worth = state.blocks, state.worth
     n = keys.shape[0]
     if n > 0 and request[CUT] != 0.0:
         return 0
@@ -126,7 +135,7 @@ def classified_admit(
         if k < 0:
             # Nothing is left that could be evicted: the driver's business.
             return n
-        mine = least[class_of_key(blocks, keys[admitted])]
+        mine = state.least[class_of_key(blocks, keys[admitted])]
         if blocks.lists.value[k] > mine:
             request[CUT] = 1.0
             return admitted
@@ -137,21 +146,16 @@ def classified_admit(
 
 @kernel
 def classified_select(
-    blocks: Classified,
-    worth: Worth,
-    n: int,
-    blocked: Int32Array,
-    now: float,
-    out: Int32Array,
+    state: Classifying, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
-    """Take the least worthy slots out of their lists."""
-    return take_weakest(blocks.lists, worth, n, blocked, now, out)
+    """Choose the least worthy slots."""
+    return take_weakest(state.blocks.lists, state.worth, n, blocked, now, out)
 
 
 @kernel
-def release(blocks: Classified, slots: Int32Array) -> None:
-    """Note that the keys of slots are no longer resident."""
-    history = blocks.history
+def classified_on_evict(state: Classifying, slots: Int32Array) -> None:
+    """Remember the keys of slots that are no longer resident."""
+    blocks, history = state.blocks, state.blocks.history
     for i in range(slots.shape[0]):
         entry = blocks.entry[slots[i]]
         if entry == NO_ENTRY:
@@ -163,22 +167,24 @@ def release(blocks: Classified, slots: Int32Array) -> None:
 
 
 @kernel
-def classified_remove(blocks: Classified, slots: Int32Array) -> None:
+def classified_on_remove(state: Classifying, slots: Int32Array) -> None:
     """Take slots out, whatever they are worth."""
     for i in range(slots.shape[0]):
-        unlink(blocks.lists.links, slots[i])
-    release(blocks, slots)
+        unlink(state.blocks.lists.links, slots[i])
+    classified_on_evict(state, slots)
 
 
 @kernel
-def classified_insert(
-    blocks: Classified,
+def classified_on_insert(
+    state: Classifying,
     slots: Int32Array,
     keys: KeyArray,
+    depths: Int64Array,
     now: float,
     request: Float64Array,
 ) -> None:
     """Take in new blocks, the head newest."""
+    blocks = state.blocks
     start_placing(blocks.lists)
     for i in range(slots.shape[0]):
         entry = history_find(blocks.history, keys[i])
@@ -204,29 +210,29 @@ def _move_all(blocks: Classified, slots: Int32Array, now: float) -> None:
 
 
 @kernel
-def classified_use(
-    blocks: Classified, slots: Int32Array, now: float, request: Float64Array
+def classified_on_hit(
+    state: Classifying, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
     """Make slots the newest of their classes, the head newest of all."""
-    _move_all(blocks, slots, now)
+    _move_all(state.blocks, slots, now)
     note_hit(request, slots.shape[0])
 
 
 @kernel
-def classified_finish(
-    blocks: Classified, slots: Int32Array, now: float, request: Float64Array
+def classified_on_finish(
+    state: Classifying, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
     """Put slots in order where tails look newer than heads."""
     if needs_order(request):
-        _move_all(blocks, slots, now)
+        _move_all(state.blocks, slots, now)
 
 
 @kernel
 def classified_scores(
-    blocks: Classified, worth: Worth, slots: Int32Array, now: float, out: Float64Array
+    state: Classifying, slots: Int32Array, now: float, out: Float64Array
 ) -> None:
-    """Write what slots are worth to ``out``."""
+    """Write what slots are worth."""
+    lists = state.blocks.lists
     for i in range(slots.shape[0]):
         slot = slots[i]
-        k = blocks.lists.member[slot]
-        out[i] = worth_of(worth, k, blocks.lists.used[slot], now)
+        out[i] = worth_of(state.worth, lists.member[slot], lists.used[slot], now)

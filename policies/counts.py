@@ -4,7 +4,7 @@ Entries of a `KeyTable` in two recency lists: keys seen once, and keys seen more
 Two ways of staying within the bound: `count_recent` drops the least recently counted
 key (vLLM's tracker), `count_hot` drops every key seen once, the newcomer included, as
 soon as the bound would be passed (vllm-marconi-offload's tracker). All operations are
-O(1) amortised; 28 bytes an entry and 4 bytes a hash cell, two to four cells an entry.
+O(1) amortised; 32 bytes an entry and 4 to 8 bytes of heads of hash chains.
 """
 
 from __future__ import annotations

@@ -11,18 +11,18 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
 
-from hotset.policies import request as request_fields
 from hotset.policies.admission import ALWAYS
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
 from hotset.policies.guarded import GuardedAdmission, GuardedPolicy
 from hotset.policies.keys import KeyBatch, KeyMap, fold, forget_moved, in_order_of
+from hotset.policies.request import Request
 from hotset.policies.slots import block, unblock
 from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request
 from hotset.policies.warm_up import use_every_call
@@ -39,22 +39,6 @@ class Status(enum.Enum):
 
 
 _MISS, _PENDING, _HIT = Status.MISS, Status.PENDING, Status.HIT
-
-
-@dataclass
-class Request:
-    """One request as policies see it, from its first call to its last.
-
-    Parameters
-    ----------
-    fields : float64[REQUEST_FIELDS]
-        See `hotset.policies.request`.
-    """
-
-    fields: Float64Array = field(
-        default_factory=lambda: np.zeros(request_fields.REQUEST_FIELDS, np.float64)
-    )
-    is_observed: bool = False
 
 
 @dataclass(frozen=True)
@@ -183,26 +167,10 @@ class PolicyDriver(Generic[K]):
 
     # Requests
 
-    def begin(
-        self,
-        *,
-        input_tokens: int = 0,
-        num_blocks: int = 0,
-        hit_blocks: int = 0,
-        source_type: int = -1,
-        priority: float = 1.0,
-        turn: int = 0,
-    ) -> Request:
-        """Start a request; what is unknown may be left out."""
+    def begin(self, **known: float) -> Request:
+        """Start a request; what is known of it is what `Request.of` takes."""
         self._num_requests += 1
-        made = Request()
-        made.fields[request_fields.INPUT_TOKENS] = input_tokens
-        made.fields[request_fields.NUM_BLOCKS] = num_blocks
-        made.fields[request_fields.HIT_BLOCKS] = hit_blocks
-        made.fields[request_fields.SOURCE_TYPE] = source_type
-        made.fields[request_fields.PRIORITY] = priority
-        made.fields[request_fields.TURN] = turn
-        return made
+        return Request.of(**known)
 
     def observe(self, request: Request, keys: Sequence[K] | KeyBatch[K]) -> None:
         """Note keys of a request, resident or not, head first; once for each key."""
@@ -211,9 +179,7 @@ class PolicyDriver(Generic[K]):
             request.is_observed = True
             gaps = np.flatnonzero(slots < 0)
             run = gaps[0] if len(gaps) else len(slots)
-            request.fields[request_fields.HIT_BLOCKS] = run
-            if request.fields[request_fields.NUM_BLOCKS] == 0.0:
-                request.fields[request_fields.NUM_BLOCKS] = len(keys)
+            request.note_prompt(len(keys), int(run))
         self._cache.call(on_request, _folded(keys), slots, self._now(), request.fields)
 
     def note_lookup(self, keys: Sequence[K]) -> None:

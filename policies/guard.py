@@ -36,15 +36,15 @@ from hotset.policies.classified import (
     bind,
     classified_admit,
     classified_clear,
-    classified_finish,
-    classified_insert,
-    classified_remove,
+    classified_on_evict,
+    classified_on_finish,
+    classified_on_hit,
+    classified_on_insert,
+    classified_on_remove,
     classified_scores,
     classified_select,
-    classified_use,
     entry_of,
     make_classified,
-    release,
 )
 from hotset.policies.history import (
     FORGETTABLE,
@@ -138,58 +138,7 @@ def guard_admit(
     """Admit keys while there are blocks whose protection is over."""
     # A block protected for T requests can go at age T + 1.
     state.least[:] = now - 1.0
-    return classified_admit(
-        state.blocks, state.worth, state.least, keys, num_free, blocked, now, request
-    )
-
-
-@kernel
-def guard_select(
-    state: GuardState, n: int, blocked: Int32Array, now: float, out: Int32Array
-) -> int:
-    """Choose the slots whose protection ended, or ends, first."""
-    return classified_select(state.blocks, state.worth, n, blocked, now, out)
-
-
-@kernel
-def guard_on_evict(state: GuardState, slots: Int32Array) -> None:
-    """Remember the keys of victims."""
-    release(state.blocks, slots)
-
-
-@kernel
-def guard_on_remove(state: GuardState, slots: Int32Array) -> None:
-    """Take slots out."""
-    classified_remove(state.blocks, slots)
-
-
-@kernel
-def guard_on_insert(
-    state: GuardState,
-    slots: Int32Array,
-    keys: KeyArray,
-    depths: Int64Array,
-    now: float,
-    request: Float64Array,
-) -> None:
-    """Take in new blocks."""
-    classified_insert(state.blocks, slots, keys, now, request)
-
-
-@kernel
-def guard_on_hit(
-    state: GuardState, slots: Int32Array, now: float, request: Float64Array
-) -> None:
-    """Protect slots anew."""
-    classified_use(state.blocks, slots, now, request)
-
-
-@kernel
-def guard_on_finish(
-    state: GuardState, slots: Int32Array, now: float, request: Float64Array
-) -> None:
-    """Put slots in order where that is needed."""
-    classified_finish(state.blocks, slots, now, request)
+    return classified_admit(state, keys, num_free, blocked, now, request)
 
 
 @kernel
@@ -198,27 +147,19 @@ def guard_reset(state: GuardState) -> None:
     classified_clear(state.blocks)
 
 
-@kernel
-def guard_scores(
-    state: GuardState, slots: Int32Array, now: float, out: Float64Array
-) -> None:
-    """Write until when slots are protected."""
-    classified_scores(state.blocks, state.worth, slots, now, out)
-
-
 register_kernels(
     GuardState,
     Kernels(
         on_request=guard_on_request,
         admit=guard_admit,
-        select=guard_select,
-        on_evict=guard_on_evict,
-        on_remove=guard_on_remove,
-        on_insert=guard_on_insert,
-        on_hit=guard_on_hit,
-        on_finish=guard_on_finish,
+        select=classified_select,
+        on_evict=classified_on_evict,
+        on_remove=classified_on_remove,
+        on_insert=classified_on_insert,
+        on_hit=classified_on_hit,
+        on_finish=classified_on_finish,
         reset=guard_reset,
-        scores=guard_scores,
+        scores=classified_scores,
     ),
 )
 

@@ -5,7 +5,7 @@ a policy takes a key out of it while it needs the entry (a resident block, a mem
 a shadow cache, which may use further lists of the same entries). When the memory is
 full, the oldest key of list 0 makes room for a new one.
 
-40 bytes a key, and 8 to 16 bytes of hash cells.
+40 bytes a key with one list, and 4 to 8 bytes of heads of hash chains.
 """
 
 from __future__ import annotations

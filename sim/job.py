@@ -6,7 +6,7 @@ import enum
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from hotset.policies.driver import Request
+from hotset.policies.request import Request
 
 
 class Phase(enum.Enum):

@@ -6,7 +6,8 @@ from contract.serving import make_driver
 from hypothesis import strategies as st
 
 from hotset.policies import POLICIES
-from hotset.policies.driver import Request, Status
+from hotset.policies.driver import Status
+from hotset.policies.request import Request
 
 _INDEX = st.integers(0, 40)
 

@@ -6,6 +6,8 @@ Each request is a list of keys, head first. `step` replays one and returns what 
 import math
 from dataclasses import dataclass
 
+from hotset.policies.request import SOURCE_TYPES
+
 
 @dataclass
 class NaiveRequest:
@@ -18,6 +20,22 @@ class NaiveRequest:
     priority: float = 1.0
     turn: int = 0  # 1-based place in its session, 0 without one
     blocks: tuple = ()  # the GPU's blocks, where keys are chunks
+
+    @classmethod
+    def of(cls, trace, r, keys, blocks=()):
+        """Request r of a trace, whose keys the caller names."""
+        code = -1 if trace.source_type is None else int(trace.source_type[r])
+        session = trace.session[r]
+        so_far = int((trace.session[: r + 1] == session).sum())
+        return cls(
+            keys=keys,
+            blocks=blocks,
+            input_tokens=int(trace.input_tokens[r]),
+            output_tokens=int(trace.output_tokens[r]),
+            source=SOURCE_TYPES[code] if code >= 0 else None,
+            priority=1.0 if trace.priority is None else float(trace.priority[r]),
+            turn=so_far if session >= 0 else 0,
+        )
 
 
 class NaiveCache:

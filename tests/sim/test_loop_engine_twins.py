@@ -12,7 +12,6 @@ from oracles.naive_admission import naive_admission
 from oracles.naive_policies import naive_policy
 from strategies import BLOCK_TOKENS, Forest, forests
 
-from hotset.policies.request import SOURCE_TYPES
 from hotset.sim.workload import Workload
 
 # What each engine does: orders of its LRU and its ARC, when a sight counts, whole
@@ -48,12 +47,6 @@ POLICY_TEXTS = [
 ]
 
 
-def turn_of(trace, r):
-    """How many requests of its session there were, this one included."""
-    session = trace.session[r]
-    return 0 if session < 0 else int((trace.session[: r + 1] == session).sum())
-
-
 def chunk_requests(workload):
     """The twin's own chunks: each is named by its last block, numbered as it appears.
 
@@ -68,18 +61,8 @@ def chunk_requests(workload):
     for r in range(trace.num_requests):
         row = ids[offsets[r] : offsets[r + 1]]
         names = row[per_chunk - 1 :: per_chunk]
-        code = -1 if trace.source_type is None else int(trace.source_type[r])
-        made.append(
-            NaiveRequest(
-                keys=[number.setdefault(name, len(number)) for name in names],
-                blocks=tuple(row),
-                input_tokens=int(trace.input_tokens[r]),
-                output_tokens=int(trace.output_tokens[r]),
-                source=SOURCE_TYPES[code] if code >= 0 else None,
-                priority=1.0 if trace.priority is None else float(trace.priority[r]),
-                turn=turn_of(trace, r),
-            )
-        )
+        keys = [number.setdefault(name, len(number)) for name in names]
+        made.append(NaiveRequest.of(trace, r, keys, tuple(row)))
     return made, len(number)
 
 

@@ -10,7 +10,6 @@ from oracles.naive_policies import naive_policy
 from strategies import BLOCK_TOKENS, capacities, forests
 
 from hotset.policies import ADMISSIONS, POLICIES
-from hotset.policies.request import SOURCE_TYPES
 from hotset.sim.workload import Workload
 
 # Every policy, and every parameter at values where it matters on small inputs.
@@ -80,30 +79,14 @@ ADMISSION_TEXTS = [
 ]
 
 
-def turn_of(trace, r):
-    """How many requests of its session there were, this one included."""
-    session = trace.session[r]
-    return 0 if session < 0 else int((trace.session[: r + 1] == session).sum())
-
-
 def requests_of(workload):
     """What the twins read: the accesses under the workload's tail rule."""
     trace, blocks = workload.trace, workload.blocks
     ids, offsets = blocks.ids.tolist(), blocks.offsets.tolist()
-    made = []
-    for r in range(trace.num_requests):
-        code = -1 if trace.source_type is None else int(trace.source_type[r])
-        made.append(
-            NaiveRequest(
-                keys=ids[offsets[r] : offsets[r + 1]],
-                input_tokens=int(trace.input_tokens[r]),
-                output_tokens=int(trace.output_tokens[r]),
-                source=SOURCE_TYPES[code] if code >= 0 else None,
-                priority=1.0 if trace.priority is None else float(trace.priority[r]),
-                turn=turn_of(trace, r),
-            )
-        )
-    return made
+    return [
+        NaiveRequest.of(trace, r, ids[offsets[r] : offsets[r + 1]])
+        for r in range(trace.num_requests)
+    ]
 
 
 def make_pair(workload, capacity, policy_text, admission_text="always"):
