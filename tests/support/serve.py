@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from support.vllm_engine import counters, make_engine, serve
+from support.vllm_engine import counters, make_engine, num_groups, serve
 
 
 def main():
@@ -16,6 +16,7 @@ def main():
     llm = make_engine(**job["engine"])
     outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
+    answer["groups"] = num_groups(llm)
     if "support.stock_spec" in sys.modules:
         answer["policies"] = sys.modules["support.stock_spec"].described()
     if job.get("reset_then"):

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-MODEL = Path(__file__).parent.parent / "data" / "tiny_llama"
+MODELS = Path(__file__).parent.parent / "data"
 BLOCK_TOKENS = 32
 # 2 layers, K and V, 2 heads of 32 float32 values, for each token.
 BLOCK_BYTES = BLOCK_TOKENS * 2 * 2 * 2 * 32 * 4
-GPU_BLOCKS = 24
+GPU_BLOCKS = 24  # for each KV cache group of a model
 OUTPUT_TOKENS = 4
 
 
@@ -23,7 +23,9 @@ def make_engine(**hotset):
     """An engine; with ``chunks``, its CPU tier runs under hotset's spec.
 
     With ``eviction_policy`` it runs under vLLM's own manager instead; ``by_name``
-    leaves out where the spec is, which vLLM then knows from the plugin alone.
+    leaves out where the spec is, which vLLM then knows from the plugin alone. The
+    ``model`` is one of `MODELS`; it has ``groups`` KV cache groups, each of which
+    takes `BLOCK_BYTES` a block.
     """
     os.environ.update(
         VLLM_CPU_KVCACHE_SPACE="1",
@@ -34,6 +36,8 @@ def make_engine(**hotset):
     )
     from vllm import LLM
 
+    model = hotset.pop("model", "tiny_llama")
+    groups = hotset.pop("groups", 1)
     chunks = hotset.pop("chunks", None)
     per_chunk = hotset.pop("blocks_per_chunk", 1)
     spec = {
@@ -62,7 +66,7 @@ def make_engine(**hotset):
             },
         }
     return LLM(
-        model=str(MODEL),
+        model=str(MODELS / model),
         load_format="dummy",
         dtype="float32",
         seed=0,
@@ -70,7 +74,7 @@ def make_engine(**hotset):
         enforce_eager=True,
         max_model_len=512,
         block_size=BLOCK_TOKENS,
-        num_gpu_blocks_override=GPU_BLOCKS,
+        num_gpu_blocks_override=groups * GPU_BLOCKS,
         enable_prefix_caching=True,
         disable_log_stats=False,
         **settings,
@@ -128,6 +132,12 @@ def counters(llm):
         for metric in llm.get_metrics()
         if "kv_offload" in metric.name and hasattr(metric, "value")
     }
+
+
+def num_groups(llm):
+    """KV cache groups of the model."""
+    scheduler = llm.llm_engine.engine_core.engine_core.scheduler
+    return len(scheduler.kv_cache_config.kv_cache_groups)
 
 
 def as_trace(prompts):
