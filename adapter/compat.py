@@ -246,6 +246,37 @@ def call_when_gone(req_context: Any, call: Callable[[str], None]) -> None:
     weakref.finalize(req_context, call, req_context.req_id).atexit = False
 
 
+# Hybrid models
+
+
+def aligns_mamba(kv_cache_config: Any) -> bool:
+    """Return whether a model has Mamba layers whose states are cached by the block."""
+    if kv_cache_config is None:
+        return False
+    from vllm.v1.kv_cache_interface import MambaSpec
+
+    for group in kv_cache_config.kv_cache_groups:
+        spec = group.kv_cache_spec
+        for one in getattr(spec, "kv_cache_specs", {"": spec}).values():
+            if isinstance(one, MambaSpec) and one.mamba_cache_mode == "align":
+                return True
+    return False
+
+
+def guarded_scheduler() -> Any:
+    """Return the scheduler class that refuses loads for Mamba layers, or None.
+
+    That is 0.22's; one whose guard was lifted refuses nothing.
+    """
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    split = getattr(Scheduler, "_mamba_block_aligned_split", None)
+    if split is None or hasattr(split, "is_lifted"):
+        return None
+    is_guarded = "assert num_external_computed_tokens == 0" in inspect.getsource(split)
+    return Scheduler if is_guarded else None
+
+
 # What is supported
 
 _CALLS = {

@@ -3,9 +3,10 @@
 ``policy`` and ``admission`` name a policy and an admission rule, either as the command
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
 0.01}``). ``trusted_tags`` says whether clients' tenants and ends of sessions count,
-``record`` what is recorded (`hotset.adapter.record_config`). The key ``"evoke"`` of
-evoke-vllm is read as well. Everything that is wrong with a configuration is said at
-once.
+``record`` what is recorded (`hotset.adapter.record_config`), ``allow_hybrid`` whether
+vLLM's guard against Mamba layers may be lifted (`hotset.adapter.hybrid`). The key
+``"evoke"`` of evoke-vllm is read as well. Everything that is wrong with a configuration
+is said at once.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
 
-_KEYS = ("policy", "admission", "trusted_tags", "record")
+_KEYS = ("policy", "admission", "trusted_tags", "record", "allow_hybrid")
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class AdapterConfig:
         Whether clients' tenants and ends of sessions count.
     record : RecordConfig or None
         What is recorded.
+    allow_hybrid : bool
+        Whether vLLM's guard against loads for Mamba layers may be lifted.
     """
 
     policy: PolicySpec
@@ -48,6 +51,7 @@ class AdapterConfig:
     admission_params: Params
     trusted_tags: bool = False
     record: RecordConfig | None = None
+    allow_hybrid: bool = False
 
     def describe(self) -> str:
         """Return the effective configuration on one line."""
@@ -87,15 +91,19 @@ def read_config(
     rule = _read(ADMISSIONS, "admission", admission, faults)
     if policy is not None and (policy[0].offline or policy[0].unbounded):
         faults.append(f'"hotset": policy {policy[0].name} cannot run in a server')
-    trusted_tags = given.get("trusted_tags", False)
-    if not isinstance(trusted_tags, bool):
-        faults.append(
-            f'"hotset": "trusted_tags" is {trusted_tags!r}: true or false is needed'
-        )
+    trusted_tags = _flag(given, "trusted_tags", faults)
+    allow_hybrid = _flag(given, "allow_hybrid", faults)
     record = record_config(given.get("record"), faults)
     if faults or policy is None or rule is None:
         raise PolicyError("\n".join(faults))
-    return AdapterConfig(*policy, *rule, trusted_tags, record)
+    return AdapterConfig(*policy, *rule, trusted_tags, record, allow_hybrid)
+
+
+def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:
+    value = given.get(key, False)
+    if not isinstance(value, bool):
+        faults.append(f'"hotset": "{key}" is {value!r}: true or false is needed')
+    return value is True
 
 
 def _policy(

@@ -55,6 +55,7 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
         """
         if self._hotset_manager is None:
             from hotset.adapter.config import read_config
+            from hotset.adapter.hybrid import hybrid_faults
             from hotset.adapter.manager import HotsetManager
             from hotset.policies.driver import PolicyDriver
 
@@ -63,6 +64,11 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             if faults:
                 raise AdapterError("\n".join(faults))
             config = read_config(self.extra_config)
+            faults = hybrid_faults(
+                getattr(self, "kv_cache_config", None), config.allow_hybrid
+            )
+            if faults:
+                raise AdapterError("\n".join(faults))
             driver: PolicyDriver[Any] = PolicyDriver(
                 config.policy,
                 config.params,

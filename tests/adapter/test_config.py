@@ -33,6 +33,10 @@ def test_defaults_are_lru_and_vllms_own_threshold():
         ({"policy": "lruu"}, ["did you mean 'lru'"]),
         ({"policy": "belady"}, ["cannot run in a server"]),
         ({"policy": "unbounded"}, ["cannot run in a server"]),
+        (
+            {"trusted_tags": 1, "allow_hybrid": "yes"},
+            ['"trusted_tags" is 1: true or', "\"allow_hybrid\" is 'yes': true or"],
+        ),
         ({"policy": 3}, ["a name or an object with a name"]),
         ({"policy": {"decay": 1}}, ["a name or an object with a name"]),
         ({"policy": {"name": "marconi", "decay": True}}, ["a number is needed"]),
