@@ -23,9 +23,9 @@ def make_engine(**hotset):
     """An engine; with ``chunks``, its CPU tier runs under hotset's spec.
 
     With ``eviction_policy`` it runs under vLLM's own manager instead; ``by_name``
-    leaves out where the spec is, which vLLM then knows from the plugin alone. The
-    ``model`` is one of `MODELS`; it has ``groups`` KV cache groups, each of which
-    takes `BLOCK_BYTES` a block.
+    leaves out where the spec is, which vLLM then knows from the plugin alone. A
+    connector ``beside`` it is asked after the spec's. The ``model`` is one of `MODELS`;
+    it has ``groups`` KV cache groups, each of which takes `BLOCK_BYTES` a block.
     """
     os.environ.update(
         VLLM_CPU_KVCACHE_SPACE="1",
@@ -53,9 +53,10 @@ def make_engine(**hotset):
             "eviction_policy": hotset.pop("eviction_policy"),
             "cache_policy_module_path": hotset.pop("module_path", None),
         }
+    beside = hotset.pop("beside", None)
     settings = {}
     if chunks is not None:
-        settings["kv_transfer_config"] = {
+        ours = {
             "kv_connector": "OffloadingConnector",
             "kv_role": "kv_both",
             "kv_connector_extra_config": {
@@ -65,6 +66,7 @@ def make_engine(**hotset):
                 "hotset": hotset,
             },
         }
+        settings["kv_transfer_config"] = ours if beside is None else both(ours, beside)
     return LLM(
         model=str(MODELS / model),
         load_format="dummy",
@@ -79,6 +81,15 @@ def make_engine(**hotset):
         disable_log_stats=False,
         **settings,
     )
+
+
+def both(first, second):
+    """The configuration of two connectors, asked in this order."""
+    return {
+        "kv_connector": "MultiConnector",
+        "kv_role": "kv_both",
+        "kv_connector_extra_config": {"connectors": [first, second]},
+    }
 
 
 def make_prompts(count, seed=0):
