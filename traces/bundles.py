@@ -166,6 +166,8 @@ class Joined(Source):
 
     Attributes
     ----------
+    sources : list of Source
+        The files.
     paths : list of str
         Names of the files.
     on_file : callable or None
@@ -173,7 +175,7 @@ class Joined(Source):
     """
 
     def __init__(self, sources: list[Source]) -> None:
-        self._sources = sources
+        self.sources = sources
         self.path = sources[0].path
         self.paths = [source.path for source in sources]
         self.head = sources[0].head
@@ -185,7 +187,7 @@ class Joined(Source):
 
     def lines(self) -> Iterator[tuple[int, bytes]]:
         """Lines of all files, numbered within each."""
-        for source in self._sources:
+        for source in self.sources:
             if self.on_file is not None:
                 self.on_file(source.path)
             yield from source.lines()
@@ -194,7 +196,7 @@ class Joined(Source):
         """Digest of the lines "DIGEST  NAME" of the files, as of a folder's."""
         digests = {
             f"{at}/{os.path.basename(source.path)}": source.sha256()
-            for at, source in enumerate(self._sources)
+            for at, source in enumerate(self.sources)
         }
         return sha256_of_names(digests)
 

@@ -11,13 +11,27 @@ from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.intern import Codes, densify, intern_ids
 from hotset.traces.model import Provenance, Trace
+from hotset.traces.names import block_names, session_names
 from hotset.traces.rows import BadRows
 
 
 class Columns:
-    """Requests read so far, in the order of the file."""
+    """Requests read so far, in the order of the file.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    other_ids : Codes or None
+        The source's ids that are no small integers, where its ids mean something
+        in other files too; filled while rows are read.
+    sessions : Codes or None
+        The source's sessions, likewise.
+    """
+
+    def __init__(
+        self, other_ids: Codes | None = None, sessions: Codes | None = None
+    ) -> None:
+        self.other_ids = other_ids
+        self.sessions = sessions
         self.arrival = array("d")
         self.input_tokens = array("q")
         self.output_tokens = array("q")
@@ -185,6 +199,15 @@ def build(
             f"ids behind more than one parent: {interned.num_unchained}; they do not "
             "stand for whole prefixes, so blocks are told apart by (parent, id)"
         )
+    session = np.frombuffer(columns.session, np.int64)[order]
+    blocks = sessions = None
+    # Where the declared chain is broken, names by it would not fit other files'.
+    if columns.other_ids is not None and not interned.num_unchained:
+        blocks = block_names(
+            interned.ids, ids, offsets, columns.other_ids, not about.chained
+        )
+    if columns.sessions is not None and columns.sessions:
+        sessions = session_names(session, columns.sessions.values())
     names = columns.type_codes.values()
     types = None
     if names:
@@ -198,7 +221,7 @@ def build(
         arrival_s=arrival[order] / about.units_per_s,
         input_tokens=np.frombuffer(columns.input_tokens, np.int64)[order],
         output_tokens=np.frombuffer(columns.output_tokens, np.int64)[order],
-        session=_in_order(np.frombuffer(columns.session, np.int64)[order]),
+        session=_in_order(session),
         provenance=Provenance(
             format=about.format,
             path=source.path,
@@ -212,6 +235,8 @@ def build(
         chained=about.chained,
         source_type=types,
         source_type_names=tuple(map(str, names)),
+        block_names=blocks,
+        session_names=sessions,
     )
 
 

@@ -169,7 +169,8 @@ def convert(
         typer.Option(
             "--anonymise",
             metavar="KEY_FILE",
-            help="Hash names under the key in a file, and begin at 0 s.",
+            help="Hash ids of blocks and sessions, and names, under the key in a "
+            "file, and begin at 0 s.",
         ),
     ] = None,
 ) -> None:
@@ -179,6 +180,7 @@ def convert(
     trace as far as the form can hold that.
     """
     from hotset.traces import transform
+    from hotset.traces.anonymise import anonymise as anonymised
     from hotset.traces.write import write_trace, writer_for
 
     writer_for(out)
@@ -193,7 +195,7 @@ def convert(
         if rate is not None:
             loaded = transform.rate(loaded, rate)
         if anonymise is not None:
-            loaded = transform.anonymise(loaded, anonymise)
+            loaded = anonymised(loaded, anonymise)
     lost = write_trace(loaded, out)
     for step in loaded.provenance.steps:
         typer.echo(one_line(step))

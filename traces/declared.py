@@ -150,10 +150,10 @@ class DeclaredRows:
     """
 
     def __init__(self, declaration: Declaration) -> None:
-        self.columns = Columns()
         self._declaration = declaration
         self._sessions = SessionCodes()
         self._ids = IdCodes()
+        self.columns = Columns(self._ids.others, self._sessions.seen)
 
     def add(self, row: Mapping[str, Any]) -> None:
         """Append a row; raises `Wrong` and changes no column.

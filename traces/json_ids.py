@@ -16,6 +16,11 @@ class IdCodes:
     def __init__(self) -> None:
         self._codes = Codes()
 
+    @property
+    def others(self) -> Codes:
+        """Ids that are no small integers: of code -1 - i the one at place i."""
+        return self._codes
+
     def codes(self, row: Mapping[str, Any], field: str) -> "array[int]":
         """Ids of a row: small integers as they are, all else below 0.
 

@@ -137,10 +137,16 @@ def count(row: Mapping[str, Any], field: str, least: int) -> int:
 
 
 class SessionCodes:
-    """Sessions as codes 0, 1, 2, ... in order of first appearance."""
+    """Sessions as codes 0, 1, 2, ... in order of first appearance.
+
+    Attributes
+    ----------
+    seen : Codes
+        All sessions, by code.
+    """
 
     def __init__(self) -> None:
-        self._codes = Codes()
+        self.seen = Codes()
 
     def code(self, row: Mapping[str, Any], field: str) -> int:
         """Code of a row's session.
@@ -167,7 +173,7 @@ class SessionCodes:
             return -1
         short = type(value) is str and len(value) <= _SESSION_LIMIT
         if type(value) is int or short:
-            return self._codes.code(value)
+            return self.seen.code(value)
         allowed = f"an integer, or a string of at most {_SESSION_LIMIT} characters"
         raise WrongValue(field, value, allowed)
 

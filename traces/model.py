@@ -7,17 +7,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotset.traces.errors import TraceError
-from hotset.traces.intern import densify, narrow
+from hotset.traces.intern import IdArray, densify, narrow
+from hotset.traces.model_checks import OPTIONAL as OPTIONAL
+from hotset.traces.model_checks import check
 
 Tail = Literal["drop", "count"]
 TAILS: tuple[Tail, ...] = ("drop", "count")
 
-IdArray = NDArray[np.int32] | NDArray[np.int64]
-
-# Bounds the memory that checks take.
-_CHECKED_AT_ONCE = 1 << 20
-
-_OPTIONAL = ("source_type", "priority", "tenant", "ttl_s", "end_session")
+_NAMES = ("block_names", "session_names")
 
 
 @dataclass(frozen=True)
@@ -112,6 +109,9 @@ class Trace:
         Seconds that the client asked to keep the request, > 0, NaN none.
     end_session : bool[R] or None
         Whether the request is the last of its session.
+    block_names, session_names : int64[U], int64[S] or None
+        What the source calls each block and session, as numbers of 0 or more,
+        each once: see `names`. None where its names mean nothing elsewhere.
 
     Raises
     ------
@@ -136,6 +136,8 @@ class Trace:
     tenant_names: tuple[str, ...] = ()
     ttl_s: NDArray[np.float64] | None = None
     end_session: NDArray[np.bool_] | None = None
+    block_names: NDArray[np.int64] | None = None
+    session_names: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         for name, dtype in (
@@ -150,16 +152,15 @@ class Trace:
             ("tenant", np.int32),
             ("ttl_s", np.float64),
             ("end_session", np.bool_),
+            ("block_names", np.int64),
+            ("session_names", np.int64),
         ):
             value = getattr(self, name)
-            if value is not None or name not in _OPTIONAL:
+            if value is not None or name not in (*OPTIONAL, *_NAMES):
                 object.__setattr__(
                     self, name, _column(f"{self.provenance.path}: {name}", value, dtype)
                 )
-        _check_shape(self)
-        _check_blocks(self)
-        _check_values(self)
-        _check_tags(self)
+        check(self)
 
     @property
     def num_requests(self) -> int:
@@ -218,13 +219,39 @@ class Trace:
             array.flags.writeable = False
         return Accesses(offsets, ids, num_distinct)
 
+    def named_blocks(self) -> IdArray:
+        """Block references as the source has them, as numbers.
+
+        Returns
+        -------
+        int32[A] or int64[A]
+            `block_ids` where the source's names mean nothing elsewhere.
+        """
+        if self.block_names is None:
+            return self.block_ids
+        return narrow(self.block_names[self.block_ids])
+
+    def named_sessions(self) -> NDArray[np.int64]:
+        """Session of each request as the source has it, as a number.
+
+        Returns
+        -------
+        int64[R]
+            -1 unknown; `session` where names mean nothing elsewhere.
+        """
+        if self.session_names is None:
+            return self.session
+        # The last place is that of -1.
+        return np.append(self.session_names, -1)[self.session]
+
     def equals(self, other: "Trace") -> bool:
-        """Whether all columns, names and declarations agree.
+        """Whether all columns of requests and declarations agree.
 
         Parameters
         ----------
         other : Trace
-            Compared with this one; provenance is not.
+            Compared with this one; provenance is not, nor what the sources
+            call blocks and sessions.
 
         Returns
         -------
@@ -232,7 +259,7 @@ class Trace:
             NaN equals NaN; dtypes must agree as well.
         """
         for name in self.__dataclass_fields__:
-            if name == "provenance":
+            if name in ("provenance", *_NAMES):
                 continue
             mine, theirs = getattr(self, name), getattr(other, name)
             if isinstance(mine, np.ndarray) and isinstance(theirs, np.ndarray):
@@ -268,116 +295,3 @@ def _column(where: str, value: Any, dtype: Any) -> NDArray[Any]:
     view = np.ascontiguousarray(array).view()
     view.flags.writeable = False
     return view
-
-
-def _check_shape(trace: Trace) -> None:
-    """Check that all columns describe the same requests and accesses."""
-    num_requests = trace.arrival_s.size
-    if num_requests == 0:
-        raise _error(trace, "requests: got none, allowed: at least one")
-    if isinstance(trace.block_tokens, bool) or trace.block_tokens < 1:
-        raise _error(
-            trace, f"block_tokens: got {trace.block_tokens}, allowed: 1 or more"
-        )
-    if trace.id_scope not in ("global", "local"):
-        raise _error(trace, f"id_scope: got {trace.id_scope!r}, allowed: global, local")
-    for name in ("input_tokens", "output_tokens", "session", *_OPTIONAL):
-        column = getattr(trace, name)
-        if column is not None and column.size != num_requests:
-            raise _error(
-                trace,
-                f"{name}: got {column.size} values, allowed: {num_requests} "
-                "(one per request)",
-            )
-    offsets = trace.request_offsets
-    if offsets.size != num_requests + 1:
-        raise _error(
-            trace,
-            f"request_offsets: got {offsets.size} values, allowed: {num_requests + 1}",
-        )
-    bounds = (int(offsets[0]), int(offsets[-1]))
-    if bounds != (0, trace.block_ids.size) or np.any(np.diff(offsets) < 0):
-        raise _error(
-            trace,
-            f"request_offsets: got {bounds[0]}..{bounds[1]}, allowed: "
-            f"non-decreasing from 0 to {trace.block_ids.size}",
-        )
-
-
-def _check_blocks(trace: Trace) -> None:
-    """Check the interning of the ids and their number per request."""
-    most_seen = -1
-    for begin in range(0, trace.block_ids.size, _CHECKED_AT_ONCE):
-        ids = trace.block_ids[begin : begin + _CHECKED_AT_ONCE].astype(np.int64)
-        seen = np.maximum.accumulate(np.concatenate([[most_seen], ids]))
-        wrong = (ids < 0) | (ids > seen[:-1] + 1)
-        if wrong.any():
-            at = int(wrong.argmax())
-            raise _error(
-                trace,
-                f"block_ids[{begin + at}]: got {ids[at]}, allowed: 0..U-1 numbered in "
-                "order of first appearance",
-            )
-        most_seen = int(seen[-1])
-    most = -(-trace.input_tokens // trace.block_tokens)
-    _reject(
-        trace,
-        np.diff(trace.request_offsets) > most,
-        "block_ids",
-        np.diff(trace.request_offsets),
-        f"at most ceil(input_tokens / {trace.block_tokens}) ids",
-    )
-
-
-def _check_values(trace: Trace) -> None:
-    """Check arrivals, lengths and sessions."""
-    arrival_s = trace.arrival_s
-    finite = ~np.isfinite(arrival_s)
-    _reject(trace, finite, "arrival_s", arrival_s, "finite seconds")
-    backward = np.zeros(arrival_s.size, np.bool_)
-    backward[1:] = np.diff(arrival_s) < 0
-    _reject(trace, backward, "arrival_s", arrival_s, "non-decreasing seconds")
-    for name, least in (("input_tokens", 1), ("output_tokens", 0), ("session", -1)):
-        column = getattr(trace, name)
-        _reject(trace, column < least, name, column, f"{least} or more")
-
-
-def _check_tags(trace: Trace) -> None:
-    """Check the optional columns and their names."""
-    for name in ("source_type", "tenant"):
-        codes, names = getattr(trace, name), getattr(trace, f"{name}_names")
-        if codes is None:
-            if names:
-                raise _error(trace, f"{name}_names: got names without a {name} column")
-            continue
-        if len(set(names)) != len(names):
-            raise _error(
-                trace, f"{name}_names: got a name twice, allowed: distinct names"
-            )
-        wrong = (codes < -1) | (codes >= len(names))
-        _reject(trace, wrong, name, codes, f"-1 or a code below {len(names)}")
-    if trace.priority is not None:
-        wrong = np.isinf(trace.priority)
-        _reject(trace, wrong, "priority", trace.priority, "a finite number or NaN")
-    if trace.ttl_s is not None:
-        wrong = np.isinf(trace.ttl_s) | (trace.ttl_s <= 0)
-        _reject(trace, wrong, "ttl_s", trace.ttl_s, "seconds above 0, or NaN")
-
-
-def _error(trace: Trace, text: str) -> TraceError:
-    """Error that says which trace is wrong."""
-    return TraceError(f"{trace.provenance.path}: {text}")
-
-
-def _reject(
-    trace: Trace,
-    wrong: NDArray[np.bool_],
-    field: str,
-    values: NDArray[Any],
-    allowed: str,
-) -> None:
-    """Raise for the first request whose value is marked wrong."""
-    if wrong.any():
-        at = int(wrong.argmax())
-        text = f"request {at}: {field}: got {values[at]}, allowed: {allowed}"
-        raise _error(trace, text)

@@ -57,10 +57,10 @@ class _Rows:
     """Checks rows and appends them to columns."""
 
     def __init__(self) -> None:
-        self.columns = Columns()
         self.num_delayed = 0
         self._sessions = SessionCodes()
         self._ids = IdCodes()
+        self.columns = Columns(self._ids.others, self._sessions.seen)
         self._last_ms: dict[int, float] = {}
 
     def add(self, raw: bytes) -> None:

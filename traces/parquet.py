@@ -1,5 +1,8 @@
 """Parquet, the exchange form: one row per request, everything in one file.
 
+Its `block_ids` and `session` hold what the source calls blocks and sessions, if that
+means something elsewhere, so that files can be joined.
+
 Equal traces of equal provenance give equal bytes, as far as the Parquet
 library's version is the same.
 """
@@ -10,11 +13,14 @@ import json
 from typing import IO, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hotset.traces.errors import TraceError, show
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec
-from hotset.traces.model import Provenance, Trace
+from hotset.traces.intern import densify
+from hotset.traces.model import OPTIONAL, Provenance, Trace
+from hotset.traces.names import first_places
 from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows
 
@@ -22,7 +28,8 @@ NAME = "parquet"
 
 _MAGIC = b"PAR1"
 _KEY = b"hotset.trace"
-_VERSION = 1
+_VERSION = 2
+_READABLE = (1, 2)
 _ROWS_PER_GROUP = 1 << 16
 _MAX_LIST_OFFSET = 2**31 - 1
 
@@ -37,7 +44,6 @@ _MALFORMED = (
 )
 
 _COLUMNS = ("arrival_s", "input_tokens", "output_tokens", "session")
-_OPTIONAL = ("source_type", "priority", "tenant", "ttl_s", "end_session")
 
 
 def write_parquet(trace: Trace, file: IO[bytes]) -> None:
@@ -54,8 +60,9 @@ def write_parquet(trace: Trace, file: IO[bytes]) -> None:
     import pyarrow.parquet as pq
 
     columns = {name: pa.array(getattr(trace, name)) for name in _COLUMNS}
+    columns["session"] = pa.array(trace.named_sessions())
     columns["block_ids"] = _lists(trace)
-    for name in _OPTIONAL:
+    for name in OPTIONAL:
         if (values := getattr(trace, name)) is not None:
             columns[name] = pa.array(values)
     metadata = json.dumps(_describe(trace), sort_keys=True).encode()
@@ -73,11 +80,11 @@ def _lists(trace: Trace) -> Any:
     """Ids per request as an Arrow list column."""
     import pyarrow as pa
 
+    ids = pa.array(trace.named_blocks())
     if trace.num_accesses <= _MAX_LIST_OFFSET:
         offsets = pa.array(trace.request_offsets.astype(np.int32))
-        return pa.ListArray.from_arrays(offsets, pa.array(trace.block_ids))
-    offsets = pa.array(trace.request_offsets)
-    return pa.LargeListArray.from_arrays(offsets, pa.array(trace.block_ids))
+        return pa.ListArray.from_arrays(offsets, ids)
+    return pa.LargeListArray.from_arrays(pa.array(trace.request_offsets), ids)
 
 
 def _describe(trace: Trace) -> dict[str, Any]:
@@ -87,6 +94,8 @@ def _describe(trace: Trace) -> dict[str, Any]:
         "block_tokens": trace.block_tokens,
         "id_scope": trace.id_scope,
         "chained": trace.chained,
+        "block_names": trace.block_names is not None,
+        "session_names": trace.session_names is not None,
         "source_type_names": list(trace.source_type_names),
         "tenant_names": list(trace.tenant_names),
         # The first source, with all that was done since: converting twice changes
@@ -153,14 +162,14 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
 
 def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
     """Trace of a table and its description."""
-    if described["version"] != _VERSION:
+    if described["version"] not in _READABLE:
         raise TraceError(
             f"{source.path}: exchange form of version {described['version']}, "
-            f"allowed: {_VERSION}"
+            f"allowed: {', '.join(map(str, _READABLE))}"
         )
     columns = {
         name: table[name].combine_chunks().to_numpy(zero_copy_only=False)
-        for name in (*_COLUMNS, *_OPTIONAL)
+        for name in (*_COLUMNS, *OPTIONAL)
         if name in _COLUMNS or name in table.column_names
     }
     lists = table["block_ids"].combine_chunks()
@@ -170,10 +179,21 @@ def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
     offsets = np.zeros(len(lists) + 1, np.int64)
     np.cumsum(sizes, out=offsets[1:])
     origin = _provenance(described["origin"])
+    ids = lists.flatten().to_numpy(zero_copy_only=False)
+    block_names = session_names = None
+    if described.get("block_names"):
+        ids, block_names = _numbered(ids)
+    if described.get("session_names"):
+        session = columns["session"].copy()
+        known = session >= 0
+        session[known], session_names = _numbered(session[known])
+        columns["session"] = session
     return Trace(
         block_tokens=described["block_tokens"],
         request_offsets=offsets,
-        block_ids=lists.flatten().to_numpy(zero_copy_only=False),
+        block_ids=ids,
+        block_names=block_names,
+        session_names=session_names,
         provenance=dataclasses.replace(
             origin,
             format=NAME,
@@ -188,6 +208,14 @@ def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
         tenant_names=tuple(described["tenant_names"]),
         **columns,
     )
+
+
+def _numbered(names: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Numbers of named things in order of first appearance, and their names."""
+    if names.dtype.kind not in "iu":
+        raise TypeError(f"names: got {names.dtype}, allowed: integers")
+    numbers = densify(names)[0]
+    return numbers, names[first_places(numbers)].astype(np.int64)
 
 
 def _provenance(described: dict[str, Any]) -> Provenance:

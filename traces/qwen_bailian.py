@@ -43,9 +43,9 @@ class _Rows:
     """Checks rows and appends them to columns."""
 
     def __init__(self) -> None:
-        self.columns = Columns()
         self._ids = IdCodes()
         self._chats = Codes()
+        self.columns = Columns(self._ids.others, self._chats)
         self._chat_of = array("q")
         self._parents: list[int | str] = []
 

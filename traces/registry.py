@@ -24,6 +24,7 @@ from hotset.traces.cached_read import read_cached
 from hotset.traces.errors import ArgumentError, TraceError, shorten
 from hotset.traces.files import Source, atomic_write
 from hotset.traces.formats import FormatSpec, OnBadRow
+from hotset.traces.merge import merge as merge_traces
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
 from hotset.traces.outputs import check_outputs
@@ -223,6 +224,8 @@ def read_trace(
         _check_use(spec, source, options)
         if merge:
             source = _joined(stack, spec, source, merge)
+            if spec is parquet.SPEC:
+                return _merged(source, options)
         if not skip:
             return read_cached(spec, source, options, partial(_strictly, spec))
         if rejects is None:
@@ -265,6 +268,23 @@ def _joined(
     return Joined(sources)
 
 
+def _merged(source: Joined, options: ReadOptions) -> Trace:
+    """Read files of the exchange form, and join what they hold."""
+    traces = [
+        parquet.read(each, BadRows(each.path), options) for each in source.sources
+    ]
+    return _with_merge_step(merge_traces(traces, source.sha256()), source)
+
+
+def _with_merge_step(trace: Trace, source: Joined) -> Trace:
+    """Trace whose provenance says what it was joined of."""
+    step = f"merged, ids mean the same: {', '.join(map(str, source.paths))}"
+    provenance = dataclasses.replace(
+        trace.provenance, steps=(*trace.provenance.steps, step)
+    )
+    return dataclasses.replace(trace, provenance=provenance)
+
+
 def _told(source: Source) -> FormatSpec | None:
     """Return the format that content tells."""
     return next((spec for spec in FORMATS if spec.detect(source.head)), None)
@@ -287,11 +307,7 @@ def _read(
             f"{source.path}: ids of local scope cannot be merged: equal ids of "
             "different files are different blocks; name the folder of the files"
         )
-    step = f"merged, ids mean the same: {', '.join(map(str, source.paths))}"
-    provenance = dataclasses.replace(
-        trace.provenance, steps=(*trace.provenance.steps, step)
-    )
-    return dataclasses.replace(trace, provenance=provenance)
+    return _with_merge_step(trace, source)
 
 
 def _check_use(spec: FormatSpec, source: Source, options: ReadOptions) -> None:

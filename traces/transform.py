@@ -1,21 +1,17 @@
-"""Traces made from traces: parts, other rates, without names."""
+"""Traces made from traces: parts, and other rates."""
 
 import dataclasses
 import re
-from hashlib import blake2b
-from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hotset.traces.errors import ArgumentError, TraceError
-from hotset.traces.intern import densify
-from hotset.traces.model import Provenance, Trace
+from hotset.traces.intern import IdArray, densify
+from hotset.traces.model import OPTIONAL, Provenance, Trace
+from hotset.traces.names import first_places
 
 _WINDOW = re.compile(r"(\d{1,12}(?:\.\d{1,9})?):(\d{1,12}(?:\.\d{1,9})?)?")
-_LEAST_KEY_BYTES = 16
-_MAX_KEY_BYTES = 64
-_PER_REQUEST = ("source_type", "priority", "tenant", "ttl_s", "end_session")
 
 
 def window(trace: Trace, text: str) -> Trace:
@@ -130,75 +126,25 @@ def rate(trace: Trace, factor: float) -> Trace:
     arrival_s = first_s + (trace.arrival_s - first_s) / factor
     step = f"arrivals at {factor:g} times the rate"
     return dataclasses.replace(
-        trace, arrival_s=arrival_s, provenance=_stepped(trace, step)
+        trace, arrival_s=arrival_s, provenance=stepped(trace, step)
     )
 
 
-def anonymise(trace: Trace, key_file: Path) -> Trace:
-    """Trace without names: of files, tenants and sources, and without the date.
-
-    Block ids and sessions are numbers in order of first appearance anyway.
+def stepped(trace: Trace, step: str) -> Provenance:
+    """Provenance of a trace with a step more.
 
     Parameters
     ----------
     trace : Trace
         The trace.
-    key_file : Path
-        At least 16 bytes that nobody else has: names become hashes under this
-        key, equal ones for equal names in every trace.
+    step : str
+        What was done to it.
 
     Returns
     -------
-    Trace
-        It begins at 0 s, and its provenance has no path and no digest of the
-        source, by which it could be told.
-
-    Raises
-    ------
-    ArgumentError
-        If the key cannot be read or is too short.
+    Provenance
+        Else the same.
     """
-    key = _key(key_file)
-
-    def hashed(names: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(
-            blake2b(
-                name.encode("utf-8", "surrogatepass"), key=key, digest_size=8
-            ).hexdigest()
-            for name in names
-        )
-
-    provenance = dataclasses.replace(
-        _stepped(trace, "names hashed under a key, first arrival at 0 s"),
-        path="anonymised",
-        sha256="0" * 64,
-        options=(),
-        origin=None,
-    )
-    return dataclasses.replace(
-        trace,
-        arrival_s=trace.arrival_s - trace.arrival_s[0],
-        source_type_names=hashed(trace.source_type_names),
-        tenant_names=hashed(trace.tenant_names),
-        provenance=provenance,
-    )
-
-
-def _key(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            key = file.read(_MAX_KEY_BYTES)
-    except (OSError, ValueError) as error:
-        reason = error.strerror if isinstance(error, OSError) else error
-        raise ArgumentError("anonymise", str(path), f"a file ({reason})") from None
-    if len(key) < _LEAST_KEY_BYTES:
-        allowed = f"a key of {_LEAST_KEY_BYTES} bytes or more"
-        raise ArgumentError("anonymise", f"{len(key)} bytes", allowed)
-    return key
-
-
-def _stepped(trace: Trace, step: str) -> Provenance:
-    """Provenance with a step more."""
     steps = (*trace.provenance.steps, step)
     return dataclasses.replace(trace.provenance, steps=steps)
 
@@ -215,24 +161,35 @@ def _select(
     np.cumsum(sizes[keep], out=offsets[1:])
     session = trace.session[keep].copy()
     known = session >= 0
-    session[known] = densify(session[known])[0]
+    kept_sessions = session[known]
+    session[known] = densify(kept_sessions)[0]
     kept = trace.block_ids[np.repeat(keep, sizes)]
     if trace.num_accesses and not kept.size:
         raise TraceError(f"{trace.provenance.path}: {what}: none has block ids")
+    ids = densify(kept)[0]
     step = f"{what}: {left} of {trace.num_requests}"
     columns = {
         each: getattr(trace, each)[keep]
-        for each in _PER_REQUEST
+        for each in OPTIONAL
         if getattr(trace, each) is not None
     }
     return dataclasses.replace(
         trace,
         request_offsets=offsets,
-        block_ids=densify(kept)[0],
+        block_ids=ids,
         arrival_s=trace.arrival_s[keep],
         input_tokens=trace.input_tokens[keep],
         output_tokens=trace.output_tokens[keep],
         session=session,
-        provenance=_stepped(trace, step),
+        block_names=_kept_names(trace.block_names, kept, ids),
+        session_names=_kept_names(trace.session_names, kept_sessions, session[known]),
+        provenance=stepped(trace, step),
         **columns,
     )
+
+
+def _kept_names(
+    names: NDArray[np.int64] | None, old: IdArray, new: NDArray[np.int64]
+) -> NDArray[np.int64] | None:
+    """Names by new numbers, which count from 0 in order of first appearance."""
+    return None if names is None else names[old[first_places(new)]]

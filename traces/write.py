@@ -132,7 +132,8 @@ def write_mooncake(trace: Trace, file: IO[bytes]) -> None:
 
     Reading it back gives an equal trace if its times are whole milliseconds
     (others may move by one unit in the last place), its sessions are numbered
-    in order of first appearance, and it has no columns beyond Mooncake's.
+    in order of first appearance, and it has no columns beyond Mooncake's. Ids and
+    sessions are those of the source, where they mean something elsewhere.
 
     Parameters
     ----------
@@ -148,11 +149,12 @@ def write_mooncake(trace: Trace, file: IO[bytes]) -> None:
     """
     check_mooncake(trace, getattr(file, "name", "output"))
     offsets = trace.request_offsets.tolist()
+    ids = trace.named_blocks()
     rows = zip(
         _timestamps_ms(trace.arrival_s),
         trace.input_tokens.tolist(),
         trace.output_tokens.tolist(),
-        trace.session.tolist(),
+        trace.named_sessions().tolist(),
         strict=True,
     )
     for index, (timestamp, input_tokens, output_tokens, session) in enumerate(rows):
@@ -160,7 +162,7 @@ def write_mooncake(trace: Trace, file: IO[bytes]) -> None:
             "timestamp": timestamp,
             "input_length": input_tokens,
             "output_length": output_tokens,
-            "hash_ids": trace.block_ids[offsets[index] : offsets[index + 1]].tolist(),
+            "hash_ids": ids[offsets[index] : offsets[index + 1]].tolist(),
         }
         if session >= 0:
             row["session_id"] = session

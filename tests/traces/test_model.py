@@ -2,6 +2,8 @@ from dataclasses import FrozenInstanceError
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from hotset.traces.errors import TraceError
 
@@ -93,3 +95,28 @@ def test_equals_looks_at_every_column(make_trace):
     assert not make_trace(ROWS, **tags).equals(make_trace(ROWS))
     assert not make_trace(ROWS).equals(make_trace(ROWS, chained=False))
     assert not make_trace(ROWS).equals(make_trace([[0, 1, 2], [0, 1, 2], []]))
+
+
+def test_a_block_twice_in_a_request_is_refused(make_trace):
+    for rows, at in (([[0, 1], [0, 0]], 1), ([[0, 1, 2, 3], [3, 1], [2, 0, 2]], 2)):
+        with pytest.raises(
+            TraceError, match=f"request {at}: block_ids: got block . tw"
+        ):
+            make_trace(rows)
+    # At several depths, but in no request twice.
+    assert make_trace([[0, 1, 2], [2, 0], [], [1]]).num_blocks == 3
+
+
+@given(st.lists(st.lists(st.integers(0, 6), max_size=6), min_size=1, max_size=6))
+def test_a_block_twice_is_found_wherever_it_is(make_trace, rows):
+    numbers = {}
+    rows = [[numbers.setdefault(i, len(numbers)) for i in row] for row in rows]
+    twice = [at for at, row in enumerate(rows) if len(set(row)) < len(row)]
+    for part in (1, 3, 1 << 20):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("hotset.traces.model_checks._CHECKED_AT_ONCE", part)
+            if twice:
+                with pytest.raises(TraceError, match=f"request {twice[0]}: block_ids"):
+                    make_trace(rows)
+            else:
+                make_trace(rows)

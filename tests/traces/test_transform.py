@@ -1,10 +1,7 @@
-import json
-
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from support import trace_files
 from typer.testing import CliRunner
 
 from hotset.traces import transform
@@ -14,8 +11,6 @@ from hotset.traces.generate import generate
 from hotset.traces.registry import read_trace
 from hotset.traces.stats import ceiling
 from hotset.traces.write import write_trace
-
-ROW = trace_files.MOONCAKE
 
 
 @pytest.fixture
@@ -58,27 +53,6 @@ def test_limit_context_and_rate(trace):
         "arrivals at 2 times the rate",
         "the first 1 requests: 1 of 5",
     )
-
-
-def test_anonymise(trace, tmp_path):
-    keys = []
-    for at in range(2):
-        path = tmp_path / f"key{at}"
-        path.write_bytes(bytes([at]) * 32)
-        keys.append(path)
-    one, again = (transform.anonymise(trace, keys[0]) for _ in range(2))
-    other = transform.anonymise(trace, keys[1])
-    assert one.equals(again)
-    assert one.arrival_s.tolist() == [0, 1, 5, 5, 12]
-    assert not set(one.tenant_names) & {*trace.tenant_names, *other.tenant_names}
-    assert one.tenant.tolist() == trace.tenant.tolist()
-    assert one.provenance.path == "anonymised"
-    assert "rows" not in repr(one.provenance.path) + one.provenance.sha256
-    (tmp_path / "short").write_bytes(b"x" * 15)
-    with pytest.raises(ArgumentError, match="a key of 16 bytes or more"):
-        transform.anonymise(trace, tmp_path / "short")
-    with pytest.raises(ArgumentError, match="No such file"):
-        transform.anonymise(trace, tmp_path / "absent")
 
 
 @pytest.mark.parametrize(
@@ -153,48 +127,8 @@ def test_options_of_convert_are_recorded(run, tmp_path):
     found = read_trace("t.parquet")
     steps = found.provenance.steps
     assert [step.split()[0] for step in steps] == [
-        *("requests", "requests", "the", "arrivals", "names"),
+        *("requests", "requests", "the", "arrivals", "ids"),
     ]
     assert found.provenance.origin.path == "anonymised"
     for step in steps:
         assert step in ran.output
-
-
-def test_files_of_one_trace_are_merged(run, tmp_path):
-    rows = [{**ROW, "timestamp": 1000 * n, "hash_ids": [1, n]} for n in range(6)]
-    for name, part in (("all", rows), ("a", rows[::2]), ("b", rows[1::2])):
-        (tmp_path / f"{name}.jsonl").write_bytes(trace_files.lines(*part))
-    ran = run("convert", "a.jsonl", "--merge", "b.jsonl", "--out", "t.parquet")
-    assert ran.exit_code == 0, ran.output
-    whole, merged = read_trace("all.jsonl"), read_trace("t.parquet")
-    assert merged.equals(whole)
-    assert merged.provenance.steps == ("merged, ids mean the same: a.jsonl, b.jsonl",)
-    with open("b.jsonl", "ab") as file:
-        file.write(b"{}\n")
-    with pytest.raises(TraceError, match=r"^b\.jsonl:4: timestamp"):
-        read_trace("a.jsonl", merge=["b.jsonl"])
-
-
-def test_scopes_are_not_merged(run, tmp_path):
-    for name in "ab":
-        text = json.dumps(trace_files.CONVERSATION)
-        (tmp_path / f"{name}.json").write_text(text)
-    for arguments in (
-        ("a.json", "--merge", "b.json"),
-        (".", "--merge", "b.json", "--format", "kv-cache-tester"),
-    ):
-        ran = run("convert", *arguments, "--out", "t.parquet")
-        assert isinstance(ran.exception, TraceError)
-        assert "cannot be merged" in str(ran.exception)
-    apart = read_trace(tmp_path)
-    assert apart.num_blocks == 2 * read_trace(tmp_path / "a.json").num_blocks
-
-
-def test_only_files_of_lines_and_of_one_format_are_merged(run, tmp_path):
-    (tmp_path / "a.jsonl").write_bytes(trace_files.lines(ROW))
-    (tmp_path / "b.jsonl").write_bytes(trace_files.lines(trace_files.BAILIAN))
-    with pytest.raises(TraceError, match=r"not of the format of a\.jsonl, mooncake"):
-        read_trace("a.jsonl", merge=["b.jsonl"])
-    write_trace(read_trace("a.jsonl"), "a.parquet")
-    with pytest.raises(TraceError, match="cannot be merged: it has no lines"):
-        read_trace("a.parquet", merge=["a.parquet"])
