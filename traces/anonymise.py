@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotset.traces.errors import ArgumentError, TraceError
+from hotset.traces.intern import all_differ
 from hotset.traces.model import Trace
 from hotset.traces.names import keyed
 from hotset.traces.transform import stepped
@@ -94,7 +95,7 @@ def _hashed(
         names = np.arange(count, dtype=np.int64)
         scope = (trace.provenance.origin or trace.provenance).sha256
     made = keyed(names, key, what, scope)
-    if np.unique(made).size != made.size:
+    if not all_differ(made):
         raise TraceError(
             f"{trace.provenance.path}: two {what}s have the same hash under this key; "
             "another key helps"

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.intern import Codes, densify, intern_ids
+from hotset.traces.json_batch import Ids
 from hotset.traces.model import Provenance, Trace
-from hotset.traces.names import block_names, session_names
+from hotset.traces.names import id_names, session_names
 from hotset.traces.rows import BadRows
 
 
@@ -82,29 +83,43 @@ class Columns:
 
     def extend(
         self,
-        arrivals: list[int],
+        arrivals: list[float],
         input_tokens: list[int],
         output_tokens: list[int],
-        sizes: list[int],
-        ids: "array[int]",
+        sessions: list[int],
+        ids: Ids,
+        source_types: list[str | None] | None = None,
     ) -> None:
-        """Append requests without session and type.
+        """Append requests.
 
         Parameters
         ----------
-        arrivals, input_tokens, output_tokens : list of int
-            As of `add`.
-        sizes : list of int
-            Number of ids of each request.
-        ids : array of int64
+        arrivals : list of float
+            As of `add`, as all others.
+        input_tokens, output_tokens, sessions : list of int
+            One for each.
+        ids : Ids
             Ids of all of them.
+        source_types : list of str or None, or None
+            None where no request has one.
         """
+        if source_types is not None:
+            self._extend_types(source_types)
         self.arrival.extend(arrivals)
         self.input_tokens.extend(input_tokens)
         self.output_tokens.extend(output_tokens)
-        self.session.extend([-1] * len(sizes))
-        self.sizes.extend(sizes)
-        self.ids.extend(ids)
+        self.session.extend(sessions)
+        self.sizes.extend(ids.sizes)
+        self.ids.extend(ids.ids)
+
+    def _extend_types(self, source_types: list[str | None]) -> None:
+        """Append where requests come from; those before them had no type."""
+        missing = len(self.arrival) - len(self.source_type)
+        self.source_type.extend([-1] * missing)
+        code = self.type_codes.code
+        self.source_type.extend(
+            -1 if text is None else code(text) for text in source_types
+        )
 
 
 Moved = tuple[NDArray[np.float64], NDArray[np.int64]]
@@ -193,19 +208,16 @@ def build(
         starts = (np.cumsum(sizes) - sizes)[order]
         shift = np.repeat(starts - offsets[:-1], sizes[order])
         ids = ids[np.arange(ids.size, dtype=np.int64) + shift]
-    interned = intern_ids(ids, offsets, about.chained)
+    others = columns.other_ids
+    named = None if others is None else id_names(ids, others)
+    interned = intern_ids(ids, offsets, about.chained, named)
     if interned.num_unchained:
         noticed.append(
             f"ids behind more than one parent: {interned.num_unchained}; they do not "
             "stand for whole prefixes, so blocks are told apart by (parent, id)"
         )
     session = np.frombuffer(columns.session, np.int64)[order]
-    blocks = sessions = None
-    # Where the declared chain is broken, names by it would not fit other files'.
-    if columns.other_ids is not None and not interned.num_unchained:
-        blocks = block_names(
-            interned.ids, ids, offsets, columns.other_ids, not about.chained
-        )
+    sessions = None
     if columns.sessions is not None and columns.sessions:
         sessions = session_names(session, columns.sessions.values())
     names = columns.type_codes.values()
@@ -235,7 +247,7 @@ def build(
         chained=about.chained,
         source_type=types,
         source_type_names=tuple(map(str, names)),
-        block_names=blocks,
+        block_names=None if others is None else interned.names,
         session_names=sessions,
     )
 

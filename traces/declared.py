@@ -7,6 +7,16 @@ from typing import Any
 from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import ArgumentError, TraceError
 from hotset.traces.files import Source
+from hotset.traces.json_batch import (
+    counts,
+    flat_rows,
+    have_fitting,
+    numbers,
+    session_codes,
+    session_names,
+    small_ids,
+    texts,
+)
 from hotset.traces.json_ids import IdCodes
 from hotset.traces.json_rows import SessionCodes, Wrong, count, number, short_text
 from hotset.traces.model import Trace
@@ -175,6 +185,42 @@ class DeclaredRows:
         block_tokens = self._declaration.block_tokens
         check_number(len(ids), input_tokens, block_tokens, fields["ids"])
         self.columns.add(time, input_tokens, output_tokens, session, ids, source_type)
+
+    def add_usual(self, raws: list[bytes]) -> bool:
+        """Append JSON rows at once where all are of the usual form.
+
+        Parameters
+        ----------
+        raws : list of bytes
+            The lines.
+
+        Returns
+        -------
+        bool
+            Whether they are; nothing is appended if not.
+        """
+        fields = self._declaration.fields
+        if (rows := flat_rows(raws)) is None:
+            return False
+        output = fields["output"]
+        times = numbers(rows, fields["time"])
+        tokens = counts(rows, fields["input"], 1)
+        has_output = any(row.get(output) is not None for row in rows)
+        outputs = counts(rows, output, 0) if has_output else [0] * len(rows)
+        ids = small_ids(rows, fields["ids"])
+        names = session_names(rows, fields["session"])
+        types = texts(rows, fields["type"], self.columns.type_codes)
+        if times is None or tokens is None or outputs is None or ids is None:
+            return False
+        if names is None or types is None:
+            return False
+        block_tokens = self._declaration.block_tokens
+        if not have_fitting(ids.sizes, tokens, block_tokens, partial=None):
+            return False
+        sessions = session_codes(names, self._sessions)
+        given = types if set(types) != {None} else None
+        self.columns.extend(times, tokens, outputs, sessions, ids, given)
+        return True
 
     def build(self, format: str, source: Source, bad_rows: BadRows) -> Trace:
         """Trace of all rows.

@@ -6,7 +6,7 @@ from hotset.traces.declared import OPTIONS, Declaration, DeclaredRows
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec
 from hotset.traces.json_ids import has_float
-from hotset.traces.json_rows import parse, read_rows
+from hotset.traces.json_rows import are_keys_once, parse, read_rows
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows
@@ -45,9 +45,12 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
     def is_exact(raw: bytes, row: dict[str, Any]) -> bool:
         if any(has_float(row.get(name)) for name in names):
             return False
-        return raw.count(b":") == len(row)
+        return are_keys_once(raw, len(row))
 
-    read_rows(source.lines(), bad_rows, lambda raw: rows.add(parse(raw, is_exact)))
+    def add(raw: bytes) -> None:
+        rows.add(parse(raw, is_exact))
+
+    read_rows(source.lines(), bad_rows, add, rows.add_usual)
     return rows.build(NAME, source, bad_rows)
 
 

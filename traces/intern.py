@@ -10,6 +10,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+_MASK = np.uint64(2**63 - 1)
+
 IdArray = NDArray[np.int32] | NDArray[np.int64]
 
 
@@ -25,11 +27,16 @@ class Interned(NamedTuple):
     num_unchained : int
         Raw ids found behind more than one parent in a format that declares
         its ids chained. Not 0 means that (parent, id) was the key.
+    names : int64[U] or None
+        What the source calls each block, 0 or more, each once: the id's own name,
+        or a hash of those of the prefix where (parent, id) is the key. None where
+        that names no block.
     """
 
     ids: IdArray
     num_blocks: int
     num_unchained: int
+    names: NDArray[np.int64] | None
 
 
 class Codes:
@@ -127,7 +134,10 @@ def densify(raw: IdArray) -> tuple[NDArray[np.int64], int]:
 
 
 def intern_ids(
-    raw: NDArray[np.int64], offsets: NDArray[np.int64], chained: bool
+    raw: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    chained: bool,
+    names: NDArray[np.int64] | None = None,
 ) -> Interned:
     """Intern the ids of all requests.
 
@@ -139,20 +149,62 @@ def intern_ids(
         Request r refers to `raw[offsets[r]:offsets[r+1]]`, head first.
     chained : bool
         Whether the format declares that an id stands for its whole prefix.
+    names : int64[A] or None
+        What the source calls the ids, 0 or more; None where they are the codes.
 
     Returns
     -------
     Interned
         Keyed by id where chained and true, by (parent, id) otherwise.
     """
-    codes, num_codes = densify(raw)
+    called = raw if names is None else names
     if not chained:
-        ids, num_blocks = _by_parent(codes, num_codes, offsets)
-        return Interned(narrow(ids), num_blocks, 0)
+        return _by_parent(raw, offsets, called)
+    codes, num_codes = densify(raw)
     num_unchained = _count_unchained(codes, num_codes, offsets)
     if num_unchained:
-        codes, num_codes = _by_parent(codes, num_codes, offsets)
-    return Interned(narrow(codes), num_codes, num_unchained)
+        # Names by a chain that does not hold would not fit those of other files.
+        found = _by_parent(codes, offsets, codes)
+        return found._replace(num_unchained=num_unchained, names=None)
+    first = called[first_places(codes)]
+    distinct = names is None or all_differ(first)
+    return Interned(narrow(codes), num_codes, 0, first if distinct else None)
+
+
+def first_places(ids: IdArray) -> NDArray[np.int64]:
+    """Places where blocks appear first.
+
+    Parameters
+    ----------
+    ids : int32[A] or int64[A]
+        Blocks, 0..U-1 in order of first appearance.
+
+    Returns
+    -------
+    int64[U]
+        Place of block i at i.
+    """
+    most = np.maximum.accumulate(ids)
+    is_first = np.ones(ids.size, np.bool_)
+    is_first[1:] = most[1:] > most[:-1]
+    return np.flatnonzero(is_first)
+
+
+def all_differ(names: NDArray[np.int64]) -> bool:
+    """Whether no two names are equal.
+
+    Parameters
+    ----------
+    names : int64 array
+        The names.
+
+    Returns
+    -------
+    bool
+        True for none at all.
+    """
+    ordered = np.sort(names)
+    return not np.any(ordered[1:] == ordered[:-1])
 
 
 def _count_unchained(
@@ -171,6 +223,76 @@ def _count_unchained(
 
 
 def _by_parent(
+    codes: NDArray[np.int64], offsets: NDArray[np.int64], names: NDArray[np.int64]
+) -> Interned:
+    """Intern by (parent, id): by a hash of the prefix's names, which is checked."""
+    hashes = (prefix_hashes(names.view(np.uint64), offsets) & _MASK).view(np.int64)
+    nodes, num_nodes = densify(hashes)
+    parents = np.empty(codes.size, np.int64)
+    parents[1:] = nodes[:-1]
+    parents[offsets[:-1][np.diff(offsets) > 0]] = -1
+    of_node = np.empty(num_nodes, np.int64)
+    for column in (parents, codes):
+        of_node[nodes] = column
+        if not np.array_equal(of_node[nodes], column):
+            ids, num_blocks = _by_parent_exactly(*densify(codes), offsets)
+            return Interned(narrow(ids), num_blocks, 0, None)
+    return Interned(narrow(nodes), num_nodes, 0, hashes[first_places(nodes)])
+
+
+def prefix_hashes(
+    values: NDArray[np.uint64], offsets: NDArray[np.int64]
+) -> NDArray[np.uint64]:
+    """Hash of each value and all before it in its request.
+
+    Parameters
+    ----------
+    values : uint64[A]
+        Any numbers.
+    offsets : int64[R+1]
+        Request r has `values[offsets[r]:offsets[r+1]]`, head first.
+
+    Returns
+    -------
+    uint64[A]
+        The sum, modulo 2**64, of the mixed values so far, each times a weight
+        of its depth. Equal prefixes have equal hashes; those that differ in
+        one place have different ones.
+    """
+    sizes = np.diff(offsets)
+    depth = np.arange(values.size, dtype=np.int64) - np.repeat(offsets[:-1], sizes)
+    weights = mixed_bits(np.arange(int(sizes.max(initial=0)), dtype=np.uint64))
+    terms = mixed_bits(values)
+    terms *= (weights | np.uint64(1))[depth]
+    # Sums wrap around, so what was there before a request can be taken off.
+    np.cumsum(terms, out=terms)
+    before = np.concatenate([np.zeros(1, np.uint64), terms])[offsets[:-1]]
+    terms -= np.repeat(before, sizes)
+    return terms
+
+
+def mixed_bits(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Values with their bits mixed, one to one: a step of the splitmix64 generator.
+
+    Parameters
+    ----------
+    values : uint64 array
+        Any numbers.
+
+    Returns
+    -------
+    uint64 array
+        Another array.
+    """
+    mixed = values + np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB), (31, 1)):
+        mixed ^= mixed >> np.uint64(shift)
+        if factor != 1:
+            mixed *= np.uint64(factor)
+    return mixed
+
+
+def _by_parent_exactly(
     codes: NDArray[np.int64], num_codes: int, offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], int]:
     """Intern by (parent, id), one depth of all requests at a time."""

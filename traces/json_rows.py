@@ -13,8 +13,11 @@ from hotset.traces.rows import BadRows
 
 MAX_TOKENS = 2**31 - 1
 
+# What may stand between a key and its colon in a line.
+_BLANKS = (b" ", b"\t", b"\r")
+
 _MAX_NUMBER = 2.0**63
-_SESSION_LIMIT = 256
+SESSION_LIMIT = 256
 
 
 class Wrong(Exception):
@@ -171,14 +174,14 @@ class SessionCodes:
         value = row.get(field)
         if value is None:
             return -1
-        short = type(value) is str and len(value) <= _SESSION_LIMIT
+        short = type(value) is str and len(value) <= SESSION_LIMIT
         if type(value) is int or short:
             return self.seen.code(value)
-        allowed = f"an integer, or a string of at most {_SESSION_LIMIT} characters"
+        allowed = f"an integer, or a string of at most {SESSION_LIMIT} characters"
         raise WrongValue(field, value, allowed)
 
 
-_MAX_TYPES = 256
+MAX_TYPES = 256
 _BATCH_BYTES = 1 << 16
 
 
@@ -207,11 +210,11 @@ def short_text(row: Mapping[str, Any], field: str, names: Codes) -> str | None:
     value = row.get(field)
     if value is None:
         return None
-    if type(value) is not str or len(value) > _SESSION_LIMIT:
-        allowed = f"a string of at most {_SESSION_LIMIT} characters"
+    if type(value) is not str or len(value) > SESSION_LIMIT:
+        allowed = f"a string of at most {SESSION_LIMIT} characters"
         raise WrongValue(field, value, allowed)
-    if len(names) >= _MAX_TYPES and value not in names:
-        raise WrongValue(field, value, f"at most {_MAX_TYPES} different texts")
+    if len(names) >= MAX_TYPES and value not in names:
+        raise WrongValue(field, value, f"at most {MAX_TYPES} different texts")
     return value
 
 
@@ -265,6 +268,30 @@ def _batches(lines: Iterable[tuple[int, bytes]]) -> Iterator[list[tuple[int, byt
             batch, size = [], 0
     if batch:
         yield batch
+
+
+def are_keys_once(text: bytes, num_keys: int) -> bool:
+    """Whether flat objects have no key twice.
+
+    Parameters
+    ----------
+    text : bytes
+        Their text, a line each.
+    num_keys : int
+        Keys that the fast parser finds in them, the last of equal ones only.
+
+    Returns
+    -------
+    bool
+        False also for objects within them, and where strings look like keys.
+    """
+    if text.count(b":") == num_keys:
+        return True
+    # A quote with a colon behind it ends a key, or is in a string. No more of them
+    # than keys were found: none was twice.
+    if text.count(b'":') != num_keys:
+        return False
+    return not any(each in text and each + b":" in text for each in _BLANKS)
 
 
 def parse(

@@ -8,9 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotset.traces.errors import TraceError
-from hotset.traces.intern import densify
+from hotset.traces.intern import densify, first_places
 from hotset.traces.model import OPTIONAL, Provenance, Trace
-from hotset.traces.names import first_places
 
 _SAME = ("block_tokens", "chained", "id_scope")
 _CODED = ("source_type", "tenant")

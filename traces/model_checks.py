@@ -81,9 +81,12 @@ def _check_blocks(trace: Trace) -> None:
     """Check the interning of the ids and their number per request."""
     most_seen = -1
     for begin in range(0, trace.block_ids.size, _CHECKED_AT_ONCE):
-        ids = trace.block_ids[begin : begin + _CHECKED_AT_ONCE].astype(np.int64)
-        seen = np.maximum.accumulate(np.concatenate([[most_seen], ids]))
-        wrong = (ids < 0) | (ids > seen[:-1] + 1)
+        ids = trace.block_ids[begin : begin + _CHECKED_AT_ONCE]
+        before = np.empty_like(ids)
+        before[0] = most_seen
+        before[1:] = ids[:-1]
+        before = np.maximum.accumulate(np.maximum(before, most_seen))
+        wrong = (ids < 0) | (ids - 1 > before)
         if wrong.any():
             at = int(wrong.argmax())
             raise _error(
@@ -91,7 +94,7 @@ def _check_blocks(trace: Trace) -> None:
                 f"block_ids[{begin + at}]: got {ids[at]}, allowed: 0..U-1 numbered in "
                 "order of first appearance",
             )
-        most_seen = int(seen[-1])
+        most_seen = max(int(before[-1]), int(ids[-1]))
     most = -(-trace.input_tokens // trace.block_tokens)
     _reject(
         trace,

@@ -10,24 +10,32 @@ so long after the row before it of that session. How long the answer in between
 took is not in the file, and counts as nothing.
 """
 
-import itertools
-import operator
-from array import array
 from typing import Any
 
 import numpy as np
-import orjson
 
 from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
+from hotset.traces.json_batch import (
+    Row,
+    counts,
+    flat_rows,
+    has_only,
+    have_fitting,
+    numbers,
+    session_codes,
+    session_names,
+    small_ids,
+)
 from hotset.traces.json_ids import IdCodes, has_float, is_plain, take_ids
 from hotset.traces.json_rows import MAX_TOKENS as MAX_TOKENS
 from hotset.traces.json_rows import (
     SessionCodes,
     Wrong,
     WrongValue,
+    are_keys_once,
     count,
     number,
     parse,
@@ -47,9 +55,6 @@ _TIMESTAMPS = "a number of milliseconds, 0 or more, below 2**63"
 _BUSIEST_REQUESTS_PER_S = 1000.0
 _FEW_REQUESTS = 100
 
-_MAX_EXACT = 2**53
-
-_NAMES = ("timestamp", "input_length", "output_length", "hash_ids")
 _FIELDS = (b'"timestamp"', b'"input_length"', b'"output_length"', b'"hash_ids"')
 
 
@@ -67,8 +72,7 @@ class _Rows:
         """Append a row; raises `Wrong` and changes no column."""
         row = parse(raw, is_exact)
         session = self._sessions.code(row, "session_id")
-        delayed = row.get("timestamp") is None and row.get("delay") is not None
-        if delayed:
+        if delayed := _is_delayed(row):
             timestamp_ms = self._after_last(row, session)
         else:
             timestamp_ms = number(row, "timestamp", _TIMESTAMPS)
@@ -85,34 +89,53 @@ class _Rows:
             self._last_ms[session] = timestamp_ms
 
     def add_usual(self, raws: list[bytes]) -> bool:
-        """Append rows of just the four fields, all whole numbers, at once.
+        """Append rows at once where all are of the usual form; tells whether they are.
 
-        Most rows are such, and to check each value on its own takes several
-        times as long. Tells whether these are; changes nothing if not.
+        Most rows are, and to check each value on its own takes several times as long.
         """
-        text = b"[" + b",\n".join(raws) + b"]"
-        if text.count(b":") != 4 * len(raws) or not is_plain(text):
+        if (rows := flat_rows(raws)) is None:
             return False
-        if not all(raw[:1] == b"{" and raw[-1:] == b"}" for raw in raws):
+        tokens = counts(rows, "input_length", 1)
+        output_tokens = counts(rows, "output_length", 0)
+        ids, names = small_ids(rows, "hash_ids"), session_names(rows, "session_id")
+        if tokens is None or output_tokens is None or ids is None or names is None:
             return False
-        try:
-            rows = orjson.loads(text)
-            times, tokens, output_tokens, lists = (
-                list(map(operator.itemgetter(field), rows)) for field in _NAMES
-            )
-            ids = array("q", list(itertools.chain.from_iterable(lists)))
-        except (ValueError, TypeError, LookupError, OverflowError):
+        if not have_fitting(ids.sizes, tokens, BLOCK_TOKENS, partial=True):
             return False
-        kinds = set(map(type, times + tokens + output_tokens))
-        if kinds != {int} or set(map(type, lists)) != {list} or len(rows) != len(raws):
+        if not has_only(rows, "block_size", BLOCK_TOKENS):
             return False
-        if max(times) > _MAX_EXACT or max(tokens + output_tokens) > MAX_TOKENS:
+        sessions = session_codes(names, self._sessions)
+        if (times_ms := self._usual_times(rows, sessions)) is None:
             return False
-        sizes = list(map(len, lists))
-        if min(tokens) < 1 or sizes != [-(-n // BLOCK_TOKENS) for n in tokens]:
-            return False
-        self.columns.extend(times, tokens, output_tokens, sizes, ids)
+        self.columns.extend(times_ms, tokens, output_tokens, sessions, ids)
         return True
+
+    def _usual_times(self, rows: list[Row], sessions: list[int]) -> list[float] | None:
+        """Take the times of rows; remembers each session's last."""
+        times_ms = numbers(rows, "timestamp")
+        if times_ms is not None:
+            self._last_ms.update(zip(sessions, times_ms, strict=True))
+            self._last_ms.pop(-1, None)
+            return times_ms
+        times_ms, last_ms, num_delayed = [], dict[int, float](), 0
+        try:
+            for row, session in zip(rows, sessions, strict=True):
+                if delayed := _is_delayed(row):
+                    before_ms = last_ms.get(session, self._last_ms.get(session))
+                    if before_ms is None:
+                        return None
+                    time_ms = before_ms + number(row, "delay", _TIMESTAMPS)
+                else:
+                    time_ms = number(row, "timestamp", _TIMESTAMPS)
+                times_ms.append(time_ms)
+                num_delayed += delayed
+                if session >= 0:
+                    last_ms[session] = time_ms
+        except Wrong:
+            return None
+        self._last_ms.update(last_ms)
+        self.num_delayed += num_delayed
+        return times_ms
 
     def _after_last(self, row: dict[str, Any], session: int) -> float:
         """Time of a row that only says how long after its session's last it is."""
@@ -122,6 +145,11 @@ class _Rows:
                 "timestamp", "a delay alone", "a time on the first row of a session"
             )
         return self._last_ms[session] + delay_ms
+
+
+def _is_delayed(row: Row) -> bool:
+    """Whether a row tells how long after another it comes, in place of a time."""
+    return row.get("timestamp") is None and row.get("delay") is not None
 
 
 def is_exact(raw: bytes, row: dict[str, Any]) -> bool:
@@ -141,8 +169,7 @@ def is_exact(raw: bytes, row: dict[str, Any]) -> bool:
     """
     if not take_ids(row, "hash_ids", is_plain(raw)) or has_float(row.get("session_id")):
         return False
-    # Otherwise nested objects, colons in strings, or a key twice.
-    return raw.count(b":") == len(row)
+    return are_keys_once(raw, len(row))
 
 
 def _wrong_number(num_ids: int, input_tokens: int) -> Wrong:

@@ -12,14 +12,10 @@ from hashlib import blake2b
 import numpy as np
 from numpy.typing import NDArray
 
-from hotset.traces.intern import Codes, IdArray
+from hotset.traces.intern import Codes, all_differ, densify, first_places
 
-_MASK = np.uint64(2**63 - 1)
 _MAX_NAME = 2**63 - 1
 _NAME_BYTES = 8
-_ROOT = 0x243F6A8885A308D3
-# Constants of the splitmix64 generator, whose last step mixes bits well.
-_GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 
 
 def hashed(value: Hashable) -> int:
@@ -79,100 +75,33 @@ def session_names(
         None if two would have one name.
     """
     known = codes[codes >= 0]
-    distinct, first = np.unique(known, return_index=True)
-    in_order = distinct[np.argsort(first)]
-    return _distinct(names_of([values[code] for code in in_order.tolist()]))
+    in_order = known[first_places(densify(known)[0])]
+    names = names_of([values[code] for code in in_order.tolist()])
+    return names if all_differ(names) else None
 
 
-def block_names(
-    ids: IdArray,
-    raw: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    others: Codes,
-    by_parent: bool,
-) -> NDArray[np.int64] | None:
-    """Names of blocks, by their numbers in a trace.
+def id_names(raw: NDArray[np.int64], others: Codes) -> NDArray[np.int64] | None:
+    """Names of ids.
 
     Parameters
     ----------
-    ids : int32[A] or int64[A]
-        Blocks, 0..U-1 in order of first appearance.
     raw : int64[A]
-        The source's ids as codes: integers as they are, others as -1 - code.
-    offsets : int64[R+1]
-        Request r refers to `ids[offsets[r]:offsets[r+1]]`, head first.
+        Ids as codes: small integers as they are, others as -1 - code.
     others : Codes
-        The source's ids that are no small integers.
-    by_parent : bool
-        Whether an id stands for a block's content alone: then its name is a
-        hash of its parent's name and its own.
+        The ids that are no small integers.
 
     Returns
     -------
-    int64[U] or None
-        None if two would have one name.
+    int64[A] or None
+        None where the codes are the names.
     """
-    first = first_places(ids)
-    names = raw[first]
-    is_other = names < 0
-    if is_other.any():
-        table = names_of(others.values())
-        names[is_other] = table[-1 - names[is_other]]
-    if by_parent:
-        names = _chained(names, ids, first, offsets)
-    elif not is_other.any():
-        return names  # different ids are different numbers
-    return _distinct(names)
-
-
-def first_places(ids: IdArray) -> NDArray[np.int64]:
-    """Places where blocks appear first.
-
-    Parameters
-    ----------
-    ids : int32[A] or int64[A]
-        Blocks, 0..U-1 in order of first appearance.
-
-    Returns
-    -------
-    int64[U]
-        Place of block i at i.
-    """
-    most = np.maximum.accumulate(ids)
-    is_first = np.ones(ids.size, np.bool_)
-    is_first[1:] = most[1:] > most[:-1]
-    return np.flatnonzero(is_first)
-
-
-def _chained(
-    own: NDArray[np.int64],
-    ids: IdArray,
-    first: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-) -> NDArray[np.int64]:
-    """Hashes over the parent's hash and a block's own name, one depth at a time."""
-    request = np.searchsorted(offsets, first, "right") - 1
-    depth = first - offsets[request]
-    # The last place stands for what is before a prompt's head.
-    parent = np.where(depth > 0, ids[first - 1], own.size)
-    hashes = np.full(own.size + 1, _ROOT, np.uint64)
-    order = np.argsort(depth, kind="stable")
-    ends = np.cumsum(np.bincount(depth))
-    begin = 0
-    for end in ends.tolist():
-        at = order[begin:end]
-        mixed = _mixed(hashes[parent[at]])
-        hashes[at] = _mixed(mixed ^ _mixed(own[at].astype(np.uint64)))
-        begin = end
-    return (hashes[:-1] & _MASK).astype(np.int64)
-
-
-def _mixed(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Values with their bits mixed, one to one."""
-    mixed = values + np.uint64(_GAMMA)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(_FIRST)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(_SECOND)
-    return mixed ^ (mixed >> np.uint64(31))
+    if not others:
+        return None
+    table = names_of(others.values())
+    named = raw.copy()
+    is_other = raw < 0
+    named[is_other] = table[-1 - raw[is_other]]
+    return named
 
 
 def keyed(
@@ -204,8 +133,3 @@ def keyed(
         digest.update(content)
         made[at] = int.from_bytes(digest.digest()) >> 1
     return made
-
-
-def _distinct(names: NDArray[np.int64]) -> NDArray[np.int64] | None:
-    """Names, if no two are equal."""
-    return names if np.unique(names).size == names.size else None

@@ -22,6 +22,7 @@ from hotset.traces.json_rows import (
     SessionCodes,
     Wrong,
     WrongValue,
+    are_keys_once,
     count,
     number,
     parse,
@@ -111,7 +112,7 @@ def _output_tokens(row: Mapping[str, Any]) -> int:
 
 def _is_exact(raw: bytes, row: dict[str, Any]) -> bool:
     """Whether the fast parser missed nothing: text is full of colons."""
-    return not has_float(row.get("session_id")) and raw.count(b":") == len(row)
+    return not has_float(row.get("session_id")) and are_keys_once(raw, len(row))
 
 
 def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 from hotset.traces.errors import TraceError, show
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec
-from hotset.traces.intern import densify
+from hotset.traces.intern import densify, first_places
 from hotset.traces.model import OPTIONAL, Provenance, Trace
-from hotset.traces.names import first_places
 from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows
 

@@ -19,7 +19,7 @@ from hotset.traces.errors import TraceError, show
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec
 from hotset.traces.json_items import items
-from hotset.traces.json_rows import Wrong, WrongValue, parse
+from hotset.traces.json_rows import Wrong, WrongValue, are_keys_once, parse
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
 from hotset.traces.rows import BadRows
@@ -44,7 +44,7 @@ class _Rows:
 
     def add(self, raw: bytes) -> None:
         """Append a conversation; raises `Wrong` and changes no column."""
-        row = parse(raw, lambda raw, row: raw.count(b":") == len(row))
+        row = parse(raw, lambda raw, row: are_keys_once(raw, len(row)))
         turns = row.get("conversations")
         if type(turns) is not list:
             raise WrongValue("conversations", turns, "a list of turns")

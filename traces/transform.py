@@ -7,9 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hotset.traces.errors import ArgumentError, TraceError
-from hotset.traces.intern import IdArray, densify
+from hotset.traces.intern import IdArray, densify, first_places
 from hotset.traces.model import OPTIONAL, Provenance, Trace
-from hotset.traces.names import first_places
 
 _WINDOW = re.compile(r"(\d{1,12}(?:\.\d{1,9})?):(\d{1,12}(?:\.\d{1,9})?)?")
 

@@ -1,8 +1,9 @@
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hotset.traces.intern import Codes, densify, intern_ids, narrow
+from hotset.traces.intern import Codes, densify, intern_ids, narrow, prefix_hashes
 
 rows_of_ids = st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=12)
 integers = st.integers(-(2**63), 2**63 - 1)
@@ -62,3 +63,43 @@ def test_strings_and_integers_never_mix():
 def test_narrow_keeps_what_does_not_fit():
     assert narrow(np.array([2**31 - 1])).dtype == np.int32
     assert narrow(np.array([2**31])).dtype == np.int64
+
+
+@given(
+    st.lists(st.lists(st.integers(0, 2), max_size=7), min_size=1, max_size=8),
+    st.booleans(),
+)
+def test_a_prefix_is_a_block_of_its_own_whatever_the_hash_says(rows, collides):
+    raw = np.array([code for row in rows for code in row], np.int64)
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    prefixes = [tuple(row[: at + 1]) for row in rows for at in range(len(row))]
+    numbers = {}
+    expected = [numbers.setdefault(prefix, len(numbers)) for prefix in prefixes]
+    with pytest.MonkeyPatch.context() as patch:
+        if collides:
+            patch.setattr(
+                "hotset.traces.intern.prefix_hashes",
+                lambda values, _: values % np.uint64(2),
+            )
+        found = intern_ids(raw, offsets, chained=False)
+    assert found.ids.tolist() == expected
+    assert found.num_blocks == len(numbers)
+
+
+@given(st.lists(st.lists(st.integers(0, 2**64 - 1), max_size=6), min_size=1))
+def test_hashes_of_prefixes_equal_their_naive_twin(rows):
+    def mixed(value):
+        value = (value + 0x9E3779B97F4A7C15) % 2**64
+        value = (value ^ value >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+        value = (value ^ value >> 27) * 0x94D049BB133111EB % 2**64
+        return value ^ value >> 31
+
+    expected = []
+    for row in rows:
+        total = 0
+        for depth, value in enumerate(row):
+            total = (total + mixed(value) * (mixed(depth) | 1)) % 2**64
+            expected.append(total)
+    values = np.array([value for row in rows for value in row], np.uint64)
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int64)
+    assert prefix_hashes(values, offsets).tolist() == expected
