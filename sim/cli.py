@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import signal
 import sys
@@ -13,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 _GROUP = "hotset.commands"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class CommandGroup(TyperGroup):
@@ -46,6 +48,12 @@ class CommandGroup(TyperGroup):
                 raise
             for line in str(error).splitlines():
                 typer.echo(f"hotset: {line}", err=True)
+            raise typer.Exit(2) from None
+        except OSError as error:
+            if error.errno not in _FULL:
+                raise
+            # Files say so by name; what is left is what is printed.
+            typer.echo(f"hotset: cannot print: {error.strerror}", err=True)
             raise typer.Exit(2) from None
 
 
@@ -101,7 +109,10 @@ def root(
 
 def main() -> None:
     """Run the program; a request to end it cleans up as Ctrl-C does."""
-    signal.signal(signal.SIGTERM, lambda number, _frame: sys.exit(128 + number))
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        # Under nohup, a terminal that is closed ends nothing.
+        if signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, lambda number, _frame: sys.exit(128 + number))
     for stream in (sys.stdout, sys.stderr):
         # A file's name may hold what the terminal's encoding does not.
         if isinstance(stream, io.TextIOWrapper):

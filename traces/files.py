@@ -27,6 +27,8 @@ _ZSTD_WINDOW_BYTES = 1 << 31
 _TO_CLEAN = (b"", b"\r")
 _BOM = b"\xef\xbb\xbf"
 _KEPT_CHARS = 40
+_STREAMS = ("/dev/stdin", "/dev/stdout", "/dev/stderr")
+_OPEN = ("/dev/fd/", "/proc/self/fd/")
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -191,7 +193,7 @@ def open_source(path: str | os.PathLike[str]) -> Iterator[Source]:
     try:
         file = open(name, "rb")  # noqa: SIM115 - closed by the context below
     except FileNotFoundError:
-        raise TraceError(f"{name}: no such file") from None
+        raise TraceError(f"{name or repr(name)}: no such file") from None
     except IsADirectoryError:
         raise TraceError(f"{name}: a directory, allowed: a file or -") from None
     except PermissionError:
@@ -354,7 +356,8 @@ def _open(file: str | int, mode: Literal["w", "wb"]) -> IO[Any]:
 
 def is_special(path: str | os.PathLike[str]) -> bool:
     """Whether a path is a device or a pipe, which must not be replaced."""
-    if os.path.abspath(path).startswith("/dev/"):
+    # What these lead to may be a file, which is written on, not replaced.
+    if os.path.abspath(path) in _STREAMS or os.path.abspath(path).startswith(_OPEN):
         return True
     try:
         return not stat.S_ISREG(os.stat(path).st_mode)

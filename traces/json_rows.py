@@ -338,6 +338,9 @@ def _parse_exactly(raw: bytes) -> dict[str, Any]:
     except RecursionError:
         raise Wrong("row", "too deep a nesting", "a JSON object") from None
     except ValueError as error:
+        if b"\r" in raw:
+            got = "several lines, or a part of one, that end in CR alone"
+            raise Wrong("row", got, "a JSON object and LF or CRLF") from None
         raise Wrong("row", f"no JSON ({error})", "a JSON object") from None
     if type(row) is not dict:
         raise _no_object(raw)

@@ -2,7 +2,7 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from hotset.traces.bundles import belongs
 from hotset.traces.errors import TraceError
@@ -44,6 +44,29 @@ def check_outputs(outputs: Named, inputs: Named) -> None:
                     f"{name} {os.fspath(path)}: would be one of the files of {its_name}"
                 )
         taken[identity] = name
+
+
+def check_apart(trace: Named, merge: Sequence[str]) -> None:
+    """Check that no file of a merged trace is there twice.
+
+    Parameters
+    ----------
+    trace : mapping of str to path
+        The first file, by what names it.
+    merge : sequence of str
+        The others.
+
+    Raises
+    ------
+    TraceError
+        If two are the same file, whatever the paths look like.
+    """
+    taken = {_input_identity(path): name for name, path in trace.items()}
+    for path in merge:
+        identity = _input_identity(path)
+        if identity in taken:
+            raise TraceError(f"--merge {path}: the same file as {taken[identity]}")
+        taken[identity] = f"--merge {path}"
 
 
 def _folders(inputs: Named) -> Iterator[tuple[str, str]]:

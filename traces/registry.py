@@ -24,6 +24,7 @@ from hotset.traces.cached_read import read_cached
 from hotset.traces.errors import ArgumentError, TraceError, shorten
 from hotset.traces.files import Source, atomic_write
 from hotset.traces.formats import FormatSpec, OnBadRow
+from hotset.traces.hints import hint
 from hotset.traces.merge import merge as merge_traces
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
@@ -114,9 +115,12 @@ class FormatRegistry:
         for spec in self:
             if spec.detect(head):
                 return spec
+        looks = hint(head)
         raise TraceError(
-            f"{path}: the format is not recognised (it begins {ascii(head[:40])[1:]}); "
-            f"known formats: {self.known()}; --format states one"
+            f"{path}: the format is not recognised (it begins "
+            f"{shorten(ascii(head[:40])[1:])}); "
+            + (f"it looks like {looks}; " if looks else "")
+            + f"known formats: {self.known()}; --format states one"
         )
 
 

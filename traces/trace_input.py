@@ -137,7 +137,7 @@ class TraceInput:
         TraceError
             If it cannot be read, or an output not be written.
         """
-        from hotset.traces.outputs import check_outputs
+        from hotset.traces.outputs import check_apart, check_outputs
         from hotset.traces.registry import read_trace
 
         wanted = {name: path for name, path in outputs.items() if path is not None}
@@ -146,6 +146,7 @@ class TraceInput:
             wanted["--rejects"] = rejects
         others: dict[str, str | Path | None] = {**(inputs or {})}
         others["--tokenizer"] = self.options.tokenizer
+        check_apart({"TRACE": self.trace}, merge)
         others |= {f"--merge {name}": name for name in merge}
         named = {name: path for name, path in others.items() if path is not None}
         check_outputs(wanted, {"TRACE": self.trace, **named})
