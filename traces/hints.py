@@ -11,6 +11,22 @@ _COMPRESSED = {
 _UTF_16 = (b"\xff\xfe", b"\xfe\xff")
 
 
+def is_packed(head: bytes) -> bool:
+    """Whether a file is compressed in a way that is not read, whatever is in it.
+
+    Parameters
+    ----------
+    head : bytes
+        Its first decompressed bytes.
+
+    Returns
+    -------
+    bool
+        Told by the first of them.
+    """
+    return head.startswith(tuple(_COMPRESSED))
+
+
 def hint(head: bytes) -> str | None:
     """Tell what a file looks like, and what to do about it.
 

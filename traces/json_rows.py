@@ -1,6 +1,7 @@
 """JSON objects with the values of requests, checked."""
 
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -337,11 +338,15 @@ def _parse_exactly(raw: bytes) -> dict[str, Any]:
         raise Wrong("row", got, "a JSON object in UTF-8") from None
     except RecursionError:
         raise Wrong("row", "too deep a nesting", "a JSON object") from None
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         if b"\r" in raw:
             got = "several lines, or a part of one, that end in CR alone"
             raise Wrong("row", got, "a JSON object and LF or CRLF") from None
         raise Wrong("row", f"no JSON ({error})", "a JSON object") from None
+    except ValueError:
+        most = sys.get_int_max_str_digits()
+        got = f"an integer of more than {most} digits"
+        raise Wrong("row", got, "shorter ones") from None
     if type(row) is not dict:
         raise _no_object(raw)
     return row

@@ -43,10 +43,10 @@ class _Rows:
     """Checks rows and appends them to columns."""
 
     def __init__(self) -> None:
-        self.columns = Columns()
         self.block_tokens = 0
         self._sessions = SessionCodes()
         self._ids = IdCodes()
+        self.columns = Columns(self._ids.others, self._sessions.seen)
 
     def add(self, raw: bytes) -> None:
         """Append a row; raises `Wrong` and changes no column."""

@@ -24,7 +24,7 @@ from hotset.traces.cached_read import read_cached
 from hotset.traces.errors import ArgumentError, TraceError, shorten
 from hotset.traces.files import Source, atomic_write
 from hotset.traces.formats import FormatSpec, OnBadRow
-from hotset.traces.hints import hint
+from hotset.traces.hints import hint, is_packed
 from hotset.traces.merge import merge as merge_traces
 from hotset.traces.model import Trace
 from hotset.traces.options import ReadOptions
@@ -113,7 +113,7 @@ class FormatRegistry:
             If none does.
         """
         for spec in self:
-            if spec.detect(head):
+            if spec.detect(head) and not is_packed(head):
                 return spec
         looks = hint(head)
         raise TraceError(
