@@ -238,15 +238,24 @@ def _say_none(axes: Axes, text: str) -> None:
     axes.set_yticks([])
 
 
+def _time_edges(axes: Axes, over_time: dict[str, Any]) -> list[float]:
+    """Write what times are in under an axis; return where the parts begin and end."""
+    start_s, width_s = over_time["start_s"], over_time["width_s"]
+    end_s = start_s[-1] + width_s
+    long = {"days": 86400.0, "hours": 3600.0}
+    unit = next((each for each in long if end_s > 3 * long[each]), "seconds")
+    axes.set_xlabel(f"{unit} since the first request")
+    return [time_s / long.get(unit, 1.0) for time_s in (*start_s, end_s)]
+
+
 def _draw_arrivals(axes: Axes, over_time: dict[str, Any] | None) -> None:
     axes.set_title("arrivals")
     axes.xaxis.set_major_formatter(FuncFormatter(_compact))
     if over_time is None:
         return _say_none(axes, "all at one time")
     rates = [count / over_time["width_s"] for count in over_time["requests"]]
-    axes.step(over_time["start_s"], rates, where="post", color=_COLOURS[0])
+    axes.stairs(rates, _time_edges(axes, over_time), color=_COLOURS[0], lw=1.5)
     axes.set_ylim(0, None)
-    axes.set_xlabel("seconds since the first request")
     axes.set_ylabel("requests per second")
     axes.grid(alpha=0.3)
 
@@ -256,17 +265,15 @@ def _draw_working_set(axes: Axes, over_time: dict[str, Any] | None) -> None:
     axes.xaxis.set_major_formatter(FuncFormatter(_compact))
     if over_time is None or not any(over_time["accesses"]):
         return _say_none(axes, "no block ids" if over_time else "all at one time")
-    start_s, width_s = over_time["start_s"], over_time["width_s"]
+    width_s, edges = over_time["width_s"], _time_edges(axes, over_time)
     distinct, new = over_time["distinct_blocks"], over_time["new_blocks"]
-    ends = [*start_s, start_s[-1] + width_s]
     total = list(itertools.accumulate(new, initial=0))
-    axes.plot(ends, total, color=_COLOURS[1], label="distinct so far")
+    axes.plot(edges, total, color=_COLOURS[1], label="distinct so far")
     label = f"distinct in {width_s:,.{0 if width_s >= 10 else 3}f} s"
-    axes.step(start_s, distinct, where="post", color=_COLOURS[0], label=label)
-    axes.step(start_s, new, where="post", color=_COLOURS[2], label="new in that time")
+    axes.stairs(distinct, edges, color=_COLOURS[0], lw=1.5, label=label)
+    axes.stairs(new, edges, color=_COLOURS[2], lw=1.5, label="new in that time")
     axes.yaxis.set_major_formatter(FuncFormatter(_compact))
     axes.set_ylim(0, None)
-    axes.set_xlabel("seconds since the first request")
     axes.set_ylabel("blocks")
     axes.grid(alpha=0.3)
     axes.legend()

@@ -71,10 +71,10 @@ def _reuse(summary: dict[str, Any]) -> Table:
 
 def _ceilings(summary: dict[str, Any]) -> Table:
     """Blocks, and the most that any cache could hit, by tail rule."""
-    table = Table("partial last block", "accesses", "distinct", box=None)
-    table.add_column("most tokens hit")
-    table.add_column("most blocks hit")
-    labels = {"drop": "not cached (drop)", "count": "cached (count)"}
+    table = Table("unlimited cache", "accesses", "distinct", box=None)
+    table.add_column("tokens hit")
+    table.add_column("blocks hit")
+    labels = {"drop": "full blocks (drop)", "count": "partial, too (count)"}
     for tail, row in summary["tails"].items():
         most = row["ceiling"]
         table.add_row(
@@ -93,7 +93,6 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     """Names and values of the first table."""
     about = summary["trace"]
     span_s = summary["span_s"]
-    rate = f", {about['requests'] / span_s:.2f} per second" if span_s else ""
     first = 100 * summary["commonest_first_block_ratio"]
     sessions = f"{summary['sessions']:,}"
     if summary["requests_without_session"]:
@@ -113,8 +112,9 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
     facts += [("step", step) for step in summary["steps"]]
     facts += [
         ("requests", f"{about['requests']:,} ({about['rejected']:,} rows rejected)"),
-        ("span", f"{span_s:,.1f} s{rate}"),
+        ("span", _span(span_s, about["requests"])),
         ("clock", _clock(summary)),
+        ("working set", _working_set(summary)),
         ("sessions", sessions),
         ("ids", _ids(about)),
         ("without block ids", f"{summary['requests_without_blocks']:,} requests"),
@@ -126,10 +126,39 @@ def _facts(summary: dict[str, Any]) -> list[tuple[str, str]]:
 
 def _clock(summary: dict[str, Any]) -> str:
     times = summary["profile"]["timestamps"]
-    text = f"{times['distinct']:,} times"
+    one = times["distinct"] == 1
+    text = "one time" if one else f"{times['distinct']:,} times"
     if times["median_step_s"] is not None:
-        text += f", mostly {times['median_step_s']:.6g} s apart"
+        text += f", mostly {times['median_step_s']:.4g} s apart"
     return f"{text}, up to {times['most_requests_at_once']:,} at once"
+
+
+def _span(span_s: float, requests: int) -> str:
+    """Time from the first request to the last, and how many came in it."""
+    text = f"{span_s:,.1f} s"
+    for unit, length_s in (("days", 86400.0), ("hours", 3600.0)):
+        if span_s > 2 * length_s:
+            text += f" ({span_s / length_s:.1f} {unit})"
+            break
+    if not span_s:
+        return text
+    rate = requests / span_s
+    if rate < 0.1:
+        return f"{text}, {3600 * rate:.1f} requests per hour"
+    return f"{text}, {rate:.2f} requests per second"
+
+
+def _working_set(summary: dict[str, Any]) -> str:
+    """Count the blocks in use at a time."""
+    over_time = summary["profile"]["over_time"]
+    if over_time is None or not any(over_time["accesses"]):
+        return "unknown: " + ("no block ids" if over_time else "all at one time")
+    in_use = sorted(filter(None, over_time["distinct_blocks"]))
+    width_s = over_time["width_s"]
+    return (
+        f"{in_use[len(in_use) // 2]:,} distinct blocks in {width_s:,.4g} s, "
+        f"at most {in_use[-1]:,}"
+    )
 
 
 def _ids(about: dict[str, Any]) -> str:
@@ -139,7 +168,8 @@ def _ids(about: dict[str, Any]) -> str:
 
 def _long(over: dict[str, Any]) -> str:
     share = 100 * over["request_ratio"]
-    return f"{over['requests']:,} ({share:.1f} %) over {over['max_context_tokens']:,}"
+    limit = f"{over['max_context_tokens']:,} tokens"
+    return f"{over['requests']:,} ({share:.1f} %) over {limit}"
 
 
 def print_catalogue(traces: Iterable[PublicTrace]) -> None:

@@ -26,8 +26,9 @@ def test_figures_of_a_public_trace(public_traces, tmp_path):
         "1,180 times, mostly 3 s apart, up to 28 at once",
         "stand for whole prefixes (chained), scope global",
         "in 100.0 % of requests",
-        "0 (0.0 %) over 131,072",
-        "3.40 per second",
+        "0 (0.0 %) over 131,072 tokens",
+        "3.40 requests per second",
+        "distinct blocks in 58.95 s, at most 5,",
     ):
         assert text in output
     found = json.loads(result.read_text())

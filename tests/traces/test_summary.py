@@ -53,7 +53,7 @@ def test_nothing_is_cut_or_folded(printed, summary, width, terminal):
     assert text.count("1,234,567,890,125.0") == 3
     assert text.count("9,876,543,210,123") == 4
     assert "\u2026" not in text
-    assert "not cached (drop)" in text
+    assert "full blocks (drop)" in text
     assert len(re.findall(r"\d\d\.\d\d %", text)) == 4
 
 
