@@ -45,6 +45,8 @@ def flatten(trace: Trace, tail: Tail) -> Trace:
         trace,
         request_offsets=np.arange(len(accesses.ids) + 1, dtype=np.int64),
         block_ids=accesses.ids,
+        block_names=None,  # of other blocks and sessions than these
+        session_names=None,
         arrival_s=repeated(trace.arrival_s),
         input_tokens=np.minimum(left, trace.block_tokens),
         output_tokens=np.zeros(len(accesses.ids), np.int64),

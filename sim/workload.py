@@ -110,6 +110,8 @@ def beginning(trace: Trace, count: int) -> Trace:
         trace,
         request_offsets=trace.request_offsets[: count + 1],
         block_ids=trace.block_ids[:accesses],
+        block_names=None,  # of all blocks and sessions; nothing here asks for them
+        session_names=None,
         **columns,
     )
 

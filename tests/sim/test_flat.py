@@ -1,5 +1,7 @@
 """Every access by itself: the trace that is made, and what a hit is then."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from contract.replaying import run
@@ -12,7 +14,7 @@ from hotset.sim.capacity import parse_capacity
 from hotset.sim.engines import engine
 from hotset.sim.flat import flatten
 from hotset.sim.study import make_study, run_study
-from hotset.sim.workload import Workload
+from hotset.sim.workload import Workload, beginning
 
 
 def test_one_request_for_each_access():
@@ -31,6 +33,18 @@ def test_tags_go_with_the_accesses():
     flat = flatten(forest.trace(), "drop")
     assert flat.source_type.tolist() == [1, 1, -1]
     np.testing.assert_array_equal(flat.priority, [2.0, 2.0, np.nan])
+
+
+def test_parts_of_traces_whose_blocks_have_names():
+    """Names are of all blocks and sessions; a part has fewer of both."""
+    forest = Forest([[0, 1], [2], [3]], short=[1, 0, 0], sessions=[0, 1, 2])
+    trace = dataclasses.replace(
+        forest.trace(),
+        block_names=np.array([70, 71, 72, 73]),
+        session_names=np.array([7, 8, 9]),
+    )
+    assert flatten(trace, "drop").num_blocks == 3
+    assert beginning(trace, 2).num_blocks == 3
 
 
 def test_a_block_behind_a_gap_is_a_hit():
