@@ -7,6 +7,7 @@ vLLM's CPU build cannot start in a process that has loaded llvmlite.
 from __future__ import annotations
 
 import inspect
+import logging
 import weakref
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
@@ -14,6 +15,7 @@ from itertools import groupby, islice
 from typing import Any
 
 from hotset.adapter.errors import AdapterError
+from hotset.traces.metric_names import METRICS
 
 SUPPORTED = "0.22 to 0.33"
 
@@ -141,6 +143,41 @@ def transfer_ends() -> tuple[tuple[Any, Any], tuple[Any, Any]]:
     )
 
 
+# Metrics
+
+# Up to 0.22 a manager has no way to expose any.
+HAS_METRICS = hasattr(base, "OffloadingCounterMetadata")
+
+# Below vLLM's own logger, whose lines a server shows.
+LOG = logging.getLogger("vllm.hotset")
+
+
+def metric_definitions() -> dict[str, Any]:
+    """Return our metrics as this vLLM declares them; none up to 0.22."""
+    if not HAS_METRICS:
+        return {}
+    kinds = {
+        "counter": base.OffloadingCounterMetadata,
+        "gauge": base.OffloadingGaugeMetadata,
+        "histogram": base.OffloadingHistogramMetadata,
+    }
+    return {
+        metric.exposed: kinds[metric.kind](
+            documentation=f"hotset: {metric.about}.",
+            labelnames=metric.labels,
+            **({"buckets": metric.buckets} if metric.buckets else {}),
+        )
+        for metric in METRICS
+    }
+
+
+def new_stats() -> Any:
+    """Return empty statistics of a step."""
+    from vllm.distributed.kv_transfer.kv_connector.v1.offloading import metrics
+
+    return metrics.OffloadingConnectorStats()
+
+
 # The manager
 
 
@@ -165,7 +202,7 @@ def load_source() -> Any:
 
 
 def engine_requests() -> Callable[[str], Any] | None:
-    """Return what finds vLLM's own request by its id; None where that is not known.
+    """Return what finds vLLM's state of a request by its id, None where there is none.
 
     A manager is told a request's id and no more. Its lengths are known to the scheduler
     half of the connector, which makes the manager: so it is among the callers of
@@ -181,14 +218,23 @@ def engine_requests() -> Callable[[str], Any] | None:
     while frame is not None:
         owner = frame.f_locals.get("self")
         if isinstance(owner, OffloadingConnectorScheduler):
-            return partial(_request_of, weakref.ref(owner))
+            return partial(_state_of, weakref.ref(owner))
         frame = frame.f_back
     return None
 
 
-def _request_of(owner: Callable[[], Any], req_id: str) -> Any:
-    known = getattr(owner(), "_req_status", {}).get(req_id)
-    return getattr(known, "req", None)
+def _state_of(owner: Callable[[], Any], req_id: str) -> Any:
+    return getattr(owner(), "_req_status", {}).get(req_id)
+
+
+def request_of(state: Any) -> Any:
+    """Return the request of what `engine_requests` found."""
+    return state.req
+
+
+def local_tokens(state: Any) -> int:
+    """Return the tokens of a request that the GPU cache had, when it was taken up."""
+    return int(getattr(state, "num_locally_computed_tokens", None) or 0)
 
 
 def keys_since(req_context: Any, num_known: int) -> list[Any]:

@@ -3,10 +3,10 @@
 ``policy`` and ``admission`` name a policy and an admission rule, either as the command
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
 0.01}``). ``trusted_tags`` says whether clients' tenants and ends of sessions count,
-``record`` what is recorded (`hotset.adapter.record_config`), ``allow_hybrid`` whether
-vLLM's guard against Mamba layers may be lifted (`hotset.adapter.hybrid`). The key
-``"evoke"`` of evoke-vllm is read as well. Everything that is wrong with a configuration
-is said at once.
+``record`` what is recorded (`hotset.adapter.record_config`), ``log_every`` how many
+requests come to a line in the log, ``allow_hybrid`` whether vLLM's guard against Mamba
+layers may be lifted (`hotset.adapter.hybrid`). The key ``"evoke"`` of evoke-vllm is
+read as well. Everything that is wrong with a configuration is said at once.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
 
-_KEYS = ("policy", "admission", "trusted_tags", "record", "allow_hybrid")
+_KEYS = ("policy", "admission", "trusted_tags", "record", "log_every", "allow_hybrid")
 
 
 @dataclass(frozen=True)
@@ -41,6 +41,8 @@ class AdapterConfig:
         Whether clients' tenants and ends of sessions count.
     record : RecordConfig or None
         What is recorded.
+    log_every : int
+        Requests to a line in the log; 0 for none.
     allow_hybrid : bool
         Whether vLLM's guard against loads for Mamba layers may be lifted.
     """
@@ -51,6 +53,7 @@ class AdapterConfig:
     admission_params: Params
     trusted_tags: bool = False
     record: RecordConfig | None = None
+    log_every: int = 1000
     allow_hybrid: bool = False
 
     def describe(self) -> str:
@@ -94,9 +97,15 @@ def read_config(
     trusted_tags = _flag(given, "trusted_tags", faults)
     allow_hybrid = _flag(given, "allow_hybrid", faults)
     record = record_config(given.get("record"), faults)
+    log_every = given.get("log_every", AdapterConfig.log_every)
+    if type(log_every) is not int or log_every < 0:
+        faults.append(
+            f'"hotset": "log_every" is {log_every!r}: a whole number of requests is '
+            "needed, 0 for no lines"
+        )
     if faults or policy is None or rule is None:
         raise PolicyError("\n".join(faults))
-    return AdapterConfig(*policy, *rule, trusted_tags, record, allow_hybrid)
+    return AdapterConfig(*policy, *rule, trusted_tags, record, log_every, allow_hybrid)
 
 
 def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:

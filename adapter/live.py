@@ -52,7 +52,9 @@ class Live:
     num_loaded, num_stored : int
         Chunks that the tier gave and took.
     asked : object
-        vLLM's own request, where somebody wants it.
+        vLLM's own request, once it is known.
+    gpu_tokens : int
+        Tokens that the GPU cache had of it.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Live:
         self.request = request
         self.tags = tags
         self.arrival_s = arrival_s
-        self.num_loaded = self.num_stored = 0
+        self.num_loaded = self.num_stored = self.gpu_tokens = 0
         self.asked: Any = None
         self.owner = owner
         self.generation = generation

@@ -19,16 +19,18 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
 
 from hotset.adapter import compat
 from hotset.adapter.compat import base
+from hotset.adapter.endings import Endings
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.live import Live, LiveRequests
-from hotset.adapter.recording import Recording
 from hotset.adapter.tags import TagReader, Tags
-from hotset.policies.driver import PolicyDriver, Status, Stored
+from hotset.adapter.tally import Tally
+from hotset.policies.driver import PolicyDriver
+from hotset.policies.outcomes import Status, Stored
 from hotset.policies.request import Request
 
 _LOG = logging.getLogger(__name__)
@@ -49,7 +51,9 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         Whether stores and removals are collected for `take_events`.
     trusted_tags : bool
         Whether clients' tenants and ends of sessions count.
-    recording : Recording, optional
+    tally : Tally, optional
+        Counts; default one without lines in the log.
+    endings : Endings, optional
         Takes requests at their end.
     """
 
@@ -58,14 +62,17 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         driver: PolicyDriver[Any],
         enable_events: bool = False,
         trusted_tags: bool = False,
-        recording: Recording | None = None,
+        tally: Tally | None = None,
+        endings: Endings | None = None,
     ) -> None:
         self.driver = driver
         self.tags = TagReader(trusted_tags)
         self.num_own_faults = 0
+        self._has_miscounted = False
         self._events: list[Any] | None = [] if enable_events else None
-        self._recording = recording
-        self._requests = LiveRequests(self._end)
+        self.tally = tally or Tally(driver)
+        self.endings = endings or Endings(self.tally)
+        self._requests = LiveRequests(self.endings.end)
 
     @property
     def num_faults(self) -> int:
@@ -92,7 +99,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 live.found.clear()
                 self._requests.settle(req_context.req_id, is_ended=True)
                 live.learn(req_context, ())
-                self._end(live, req_context.req_id)
+                self.endings.end(live, req_context.req_id)
                 self.driver.finish(live.request, live.batch)
         except Exception as error:
             self._contain(error)
@@ -109,6 +116,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         A chunk that is found stays until the request loads it or the step ends.
         """
         try:
+            self.tally.num_lookups += 1
             status = self.driver.lookup(key)
             live = self._requests.find(req_context)
             if compat.HAS_POSITIONS and live is not None and not live.is_started:
@@ -144,7 +152,9 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 f"{absent} of them are not in the CPU tier"
             )
         once = list(dict.fromkeys(wanted))  # as vLLM's set of them does at the end
-        chunk_of = dict(zip(once, self.driver.pin(once), strict=True))
+        slots = self.driver.pin(once)
+        self._count(self.tally.note_load, slots)
+        chunk_of = dict(zip(once, slots, strict=True))
         for key in once:
             live.loading[key] = live.loading.get(key, 0) + 1
         live.num_loaded += len(once)
@@ -180,7 +190,9 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 live.request, *live.part(offered), protected=self._requests.found()
             )
             if stored is None:
+                self._count(self.tally.note_refused_offer)
                 return None
+            self._count(self.tally.note_store, live.tags.source_type, stored)
             output = base.PrepareStoreOutput(
                 keys_to_store=stored.keys,
                 store_spec=compat.load_store_spec(stored.slots),
@@ -214,6 +226,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
             live.storing.difference_update(mine)
             self._requests.settle(req_context.req_id)
             done = self.driver.complete(mine, success)
+            self._count(self.tally.note_written, len(done), success)
             if success:
                 self._note_event(done, removed=False)
         except Exception as error:
@@ -225,14 +238,30 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         """Empty the tier; transfers in flight are flushed by the scheduler."""
         try:
             self._requests.reset()
+            self._count(self.tally.note_reset, self.driver.resident_slots())
             self.driver.reset()
         except Exception as error:
             self._contain(error)
 
     def shutdown(self) -> None:
         """Write what is still to be recorded."""
-        if self._recording is not None:
-            self._recording.close()
+        self.endings.close()
+
+    def get_stats(self) -> Any:
+        """Return what is new since the last call; vLLM asks each step, from 0.24 on."""
+        try:
+            tally = self.tally
+            tally.note_faults(self.num_faults)
+            if self.tags.invalid:
+                tally.note_counts("invalid_tags", self.tags.invalid)
+            if self.endings.recorder is not None:
+                tally.note_counts("recorded_requests", self.endings.recorder.counts)
+            stats = compat.new_stats()
+            tally.drain(stats)
+            return None if stats.is_empty() else stats
+        except Exception as error:
+            self._contain(error)
+            return None
 
     def take_events(self) -> Iterable[Any]:
         """Return the events since the last call; every version calls this each step."""
@@ -248,8 +277,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         if live is None:
             live = self._start(req_context)
         try:
-            if self._recording is not None:
-                self._recording.meet(live, req_context.req_id)
+            self.endings.meet(live, req_context.req_id)
             known = live.learn(req_context, keys)
             if not live.is_started and len(live.batch):
                 live.is_started = True
@@ -272,13 +300,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         except Exception as error:
             self._contain(error)
         live = self._requests.start(req_context, request, tags, now_s)
-        if self._recording is not None:
-            self._recording.begin(live, req_context.req_id)
+        self.endings.begin(live, req_context.req_id)
         return live
-
-    def _end(self, live: Live, req_id: str) -> None:
-        if self._recording is not None:
-            self._recording.end(live, req_id)
 
     def _note_event(self, keys: list[Any], removed: bool) -> None:
         if keys and self._events is not None:
@@ -290,9 +313,19 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
             return
         live.storing.difference_update(stored.keys)
         try:
-            self.driver.complete(stored.keys, success=False)
+            done = self.driver.complete(stored.keys, success=False)
+            self._count(self.tally.note_written, len(done), False)
         except Exception as error:
             self._contain(error)
+
+    def _count(self, note: Callable[..., None], *what: Any) -> None:
+        """Count something; a count that fails is no reason to stop at."""
+        try:
+            note(*what)
+        except Exception as error:
+            if not self._has_miscounted:
+                self._has_miscounted = True
+                _LOG.error("hotset: counts are wrong from now on: %r", error)
 
     def _contain(self, error: Exception) -> None:
         """Count a failure of this module, and go on under plain LRU."""

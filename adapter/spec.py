@@ -6,7 +6,6 @@ tier as for vLLM's own spec, and the ``"hotset"`` key holds policy and admission
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,8 +16,6 @@ from hotset.adapter.stock_keys import stock_faults
 # Policies, and numba with them, are imported when the scheduler asks for its manager:
 # workers and front ends import this module too, and vLLM's CPU build fails to start in
 # a process that has loaded llvmlite before.
-
-_LOG = logging.getLogger(__name__)
 
 
 class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
@@ -57,6 +54,7 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             from hotset.adapter.config import read_config
             from hotset.adapter.hybrid import hybrid_faults
             from hotset.adapter.manager import HotsetManager
+            from hotset.adapter.tally import Tally
             from hotset.policies.driver import PolicyDriver
 
             compat.refuse_unsupported(HotsetManager)
@@ -77,19 +75,33 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
                 config.admission_params,
             )
             driver.warm_up()
-            _LOG.info(
+            compat.LOG.info(
                 "hotset: %s, %d chunks of %d blocks",
                 config.describe(),
                 driver.capacity,
                 compat.blocks_per_chunk(self),
             )
+            tally = Tally(
+                driver, config.log_every, compat.chunk_tokens(self), compat.LOG
+            )
             self._hotset_manager = HotsetManager(
                 driver,
                 compat.events_enabled(self),
                 config.trusted_tags,
-                self._recording(config.record),
+                tally,
+                self._endings(config.record, tally),
             )
         return self._hotset_manager
+
+    @classmethod
+    def build_metric_definitions(cls, extra_config: Any) -> dict[str, Any]:
+        """Return vLLM's metrics and ours; vLLM asks in its front end, from 0.24 on."""
+        if not compat.HAS_METRICS:
+            return {}
+        return {
+            **super().build_metric_definitions(extra_config),
+            **compat.metric_definitions(),
+        }
 
     def get_worker(self, kv_caches: Any) -> Any:
         """Return vLLM's own worker, or the copying one on the CPU build."""
@@ -120,23 +132,22 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
         for ends in compat.transfer_ends():
             yield *ends, self._hotset_worker
 
-    def _recording(self, config: Any) -> Any:
-        """Return what records requests; None where nothing is to be recorded."""
+    def _endings(self, config: Any, tally: Any) -> Any:
+        """Return what counts requests at their ends and records them."""
+        from hotset.adapter.endings import Endings
         from hotset.adapter.recorder import Recorder
-        from hotset.adapter.recording import Recording
 
-        if config is None:
-            return None
         find = compat.engine_requests()
-        if find is None:
-            _LOG.error(
+        block, chunk = compat.block_tokens(self), compat.chunk_tokens(self)
+        recorder = None
+        if config is not None and find is None:
+            compat.LOG.error(
                 "hotset: nothing is recorded: this vLLM does not say how long a "
                 "request is"
             )
-            return None
-        block = compat.block_tokens(self)
-        per_chunk = compat.chunk_tokens(self) // block
-        return Recording(Recorder(config, block), find, per_chunk)
+        elif config is not None:
+            recorder = Recorder(config, block)
+        return Endings(tally, find, recorder, chunk // block, chunk)
 
     def _capacity_faults(self) -> list[str]:
         if compat.num_chunks(self) >= 1:

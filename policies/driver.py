@@ -9,9 +9,7 @@ logged once and counted, and the tier goes on with the LRU order.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -22,32 +20,17 @@ from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
 from hotset.policies.guarded import GuardedAdmission, GuardedPolicy
 from hotset.policies.keys import KeyBatch, KeyMap, fold, forget_moved, in_order_of
+from hotset.policies.outcomes import Status as Status
+from hotset.policies.outcomes import Stored as Stored
 from hotset.policies.request import Request
-from hotset.policies.slots import block, unblock
+from hotset.policies.slots import EMPTY, block, unblock
 from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request
 from hotset.policies.warm_up import use_every_call
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Status(enum.Enum):
-    """What a look-up finds."""
-
-    MISS = "miss"
-    PENDING = "pending"  # being written
-    HIT = "hit"
-
-
 _MISS, _PENDING, _HIT = Status.MISS, Status.PENDING, Status.HIT
-
-
-@dataclass(frozen=True)
-class Stored(Generic[K]):
-    """What an offer led to: keys to write and their slots; keys evicted for them."""
-
-    keys: list[K]
-    evicted: list[K]
-    slots: list[int]
 
 
 class PolicyDriver(Generic[K]):
@@ -235,9 +218,11 @@ class PolicyDriver(Generic[K]):
         folded = _folded(keys)
         self._admission.on_offer(folded)
         offered = self._seen(keys)
-        places = self._admission.keep(folded, np.flatnonzero(offered < 0))
+        missing = np.flatnonzero(offered < 0)
+        places = self._admission.keep(folded, missing)
+        unwanted = len(missing) - len(places)
         if not len(places):
-            return Stored([], [], [])
+            return Stored([], [], [], refused_by_admission=unwanted)
         at = places if depths is None else np.asarray(depths, np.int64)[places]
         kept = offered
         if protected:
@@ -254,7 +239,14 @@ class PolicyDriver(Generic[K]):
         taken, victims = result
         names = keys.keys if isinstance(keys, KeyBatch) else keys
         stored = [names[i] for i in places[: len(taken)].tolist()]
-        return Stored(stored, self._map.forget(victims), self._enter(stored, taken))
+        return Stored(
+            stored,
+            self._map.forget(victims),
+            self._enter(stored, taken),
+            victims.tolist(),
+            unwanted,
+            len(places) - len(taken) if whole else 0,
+        )
 
     def announce(
         self, request: Request, keys: Sequence[K], depths: Sequence[int]
@@ -329,6 +321,10 @@ class PolicyDriver(Generic[K]):
     def remove(self, keys: Iterable[K]) -> None:
         """Take resident blocks out, whatever their state."""
         self._remove(self._resident(keys))
+
+    def resident_slots(self) -> Int32Array:
+        """Return the slots that are taken; goes through all of them."""
+        return np.flatnonzero(self._slots.key != EMPTY).astype(np.int32)
 
     def reset(self) -> None:
         """Empty the tier; counts of sights stay with the policy."""

@@ -31,6 +31,8 @@ DEFINITIONS = {
     "hit": "prompt tokens that were cached when the request was taken up: by the GPU "
     "or the CPU tier; the two add up to the total",
     "computed": "prompt tokens computed, again after a preemption",
+    "cpu": "chunks of the CPU tier, counted by the names that a server's metrics have",
+    "reuse_age_s": "seconds since the last use of the oldest chunk that a load needed",
     "dropped_unused": "chunks evicted from the CPU tier that no request had loaded",
     "break_even_tokens": "fewest tokens at a prompt's head whose load from a tier "
     "beats computing them, on idle links; None where none does",

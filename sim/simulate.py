@@ -14,6 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import simpy
 
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
@@ -305,6 +306,8 @@ def _summary(
         "links": _links(engine),
         "cpu": {
             **dataclasses.asdict(tier.counts),
+            **tier.gauges(),
+            "reuse_age_s": metrics.quantiles(np.array(tier.reuse_ages_s)),
             "load_bytes": engine.num_loaded_tokens * kv_bytes,
             "store_bytes": tier.counts.stores * chunk * kv_bytes,
             "resident_blocks": tier.num_resident * (chunk // spec.limits.block_tokens),

@@ -37,6 +37,7 @@ class TierCounts:
     stores: int = 0
     evictions: int = 0
     refused_offers: int = 0
+    refused_chunks: int = 0  # by the admission rule or the policy
     loaded: int = 0
     dropped_unused: int = 0  # evicted without ever having been loaded
 
@@ -88,6 +89,8 @@ class OffloadTier:
         self._is_reported_only = stock and not rules.reports_all
         self._readers: dict[int, int] = {}  # loads under way, by chunk
         self._unused: set[int] = set()  # stored and not loaded since
+        self.reuse_ages_s: list[float] = []  # of each load, by its oldest chunk
+        self._used_s: dict[int, float] = {}  # when resident chunks were used last
 
     @property
     def num_resident(self) -> int:
@@ -98,6 +101,16 @@ class OffloadTier:
     def num_faults(self) -> int:
         """How often the policy failed."""
         return self.driver.num_faults
+
+    def gauges(self) -> dict[str, int]:
+        """Return how things stand, by the names of a server's gauges, in chunks."""
+        held = len(self.driver) - self.driver.num_evictable
+        return {
+            "capacity": self.driver.capacity,
+            "resident": len(self.driver),
+            "pinned": len(self._readers),
+            "pending": held - len(self._readers),
+        }
 
     def resident(self) -> list[int]:
         """Return the chunks that are here, ascending."""
@@ -157,6 +170,10 @@ class OffloadTier:
         self.driver.pin(keys)
         self.counts.loaded += len(keys)
         self._unused.difference_update(keys)
+        if keys:
+            now_s, used_s = self.driver.now_s, self._used_s
+            self.reuse_ages_s.append(now_s - min(used_s[key] for key in keys))
+            used_s.update(dict.fromkeys(keys, now_s))
         for key in keys:
             self._readers[key] = self._readers.get(key, 0) + 1
 
@@ -186,6 +203,9 @@ class OffloadTier:
             self.counts.refused_offers += 1
             return []
         job.upcoming = filled
+        self.counts.refused_chunks += (
+            stored.refused_by_admission + stored.refused_by_policy
+        )
         if stored.keys:
             self._count(stored.keys, stored.evicted)
             if self._is_touched_each_time:
@@ -214,6 +234,9 @@ class OffloadTier:
         unused.difference_update(evicted)
         counts.dropped_unused += before - len(unused)
         unused.update(stored)
+        for key in evicted:
+            del self._used_s[key]
+        self._used_s.update(dict.fromkeys(stored, self.driver.now_s))
 
 
 class NoTier(OffloadTier):

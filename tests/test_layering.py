@@ -12,7 +12,7 @@ ALLOWED = {
     "policies": {"policies"},
     "traces": {"traces"},
     "sim": {"sim", "policies", "traces"},
-    "adapter": {"adapter", "policies", "traces.record"},
+    "adapter": {"adapter", "policies", "traces.record", "traces.metric_names"},
 }
 FOREIGN = {
     "policies": {"numpy", "numba"},

@@ -7,6 +7,7 @@ import pytest
 from support.command_line import runner
 
 from hotset.sim.cli import app
+from hotset.traces.metric_names import METRICS, TOKENS
 
 PROFILE = ["--profile", "h100x8-70b-fp8"]
 
@@ -70,6 +71,15 @@ def test_rows_and_summary_agree(outputs):
         assert run["cpu"]["store_bytes"] == run["links"]["cpu_store"]["bytes"]
         assert run["cpu"]["load_bytes"] == run["links"]["cpu_load"]["bytes"] > 0
         assert run["offered_load"] < 1
+        # The names of a server's metrics.
+        shared = {metric.name for metric in METRICS if metric.is_simulated}
+        assert shared - set(run["cpu"]) == {"tokens"}
+        assert set(TOKENS) <= set(run["tokens"])
+        cpu = run["cpu"]
+        assert cpu["stores"] - cpu["evictions"] == cpu["resident"] <= cpu["capacity"]
+        assert cpu["pinned"] == cpu["pending"] == 0
+        ages = cpu["reuse_age_s"]
+        assert 0 < ages["p50"] <= ages["max"] <= run["duration_s"]
     assert result["profile"]["is_estimated"]
 
 

@@ -2,11 +2,16 @@
 
 import json
 import tempfile
+from collections import Counter
 from pathlib import Path
 
 from support.core_config import BLOCK
 from support.core_engine import CoreEngine
 from support.core_scenarios import prompts, scenario, soak
+
+from hotset.adapter import compat
+from hotset.adapter.spec import HotsetOffloadingSpec
+from hotset.traces.metric_names import PREFIX, TOKENS
 
 
 def recorded(path):
@@ -83,11 +88,78 @@ def recording_of_many():
         hotset = {"record": {"path": str(path)}}
         engine = soak(80, 12, 5, hotset=hotset, store_steps=2, load_steps=1)
         engine.manager.shutdown()
-        counts = engine.manager._recording.recorder.counts
+        counts = engine.manager.endings.recorder.counts
         rows = recorded(path)
     # Those that computed something, and one or two that went away behind their loads.
     assert len(rows) == counts["recorded"], counts
     assert 0 <= len(rows) - len(engine.scheduled) <= 2, counts
     # Up to 0.22 vLLM does not tell of requests that were never taken up.
     assert len(engine.scheduled) <= sum(counts.values()) <= 80, counts
+    return [engine]
+
+
+def collected(engine):
+    """What vLLM is given step by step, as sums by (name, labels)."""
+    sums, get_stats = Counter(), engine.manager.get_stats
+
+    def watched():
+        stats = get_stats()
+        if stats is not None:
+            kinds, values = stats.data["types"], stats.data["data"]
+            for name, by_labels in values.items():
+                for labels, value in by_labels.items():
+                    if kinds[name] == "counter":
+                        sums[name.removeprefix(PREFIX), labels] += value
+                    elif kinds[name] == "gauge":
+                        sums[name.removeprefix(PREFIX), labels] = value
+                    else:
+                        sums[name.removeprefix(PREFIX), labels] += len(value)
+        return stats
+
+    engine.manager.get_stats = watched
+    return sums
+
+
+@scenario
+def metrics():
+    """Counts are what the scheduler saw; vLLM is given them, and knows their names."""
+    engine = CoreEngine(6, 7)
+    sums, tally = collected(engine), engine.manager.tally
+    make = prompts(23)
+    a, b, c = make(150), make(150), make(100)
+    for turn in range(4):
+        for name, prompt in (("a", a), ("b", b), ("a again", a), ("c", c)):
+            engine.serve(f"{name} {turn}", prompt)
+    engine.submit("tagged", b, hotset={"source_type": "user", "priority": "high"})
+    engine.run()
+    engine.serve("last", make(40))  # so that the ends before it are told
+    assert tally.total("stores") == len(engine.stored) > 20
+    assert tally.total("evictions") == len(engine.victims) > 10
+    assert tally.total("refused_offers") == engine.num_refused
+    loaded = [names for verb, _, *names in engine.calls if verb == "prepare_load"]
+    assert tally.total("loaded") == sum(len(names[0]) for names in loaded) > 3
+    assert 0 < tally.total("dropped_unused") < tally.total("evictions")
+    tokens = {o: tally.totals["tokens", (o,)] for o in TOKENS}
+    assert engine.cached["last"] == 0
+    assert tokens["gpu_hit"] + tokens["cpu_hit"] == sum(engine.cached.values()), tokens
+    assert min(tokens.values()) > 0
+    is_last_told = tally.total("requests") - 17
+    assert is_last_told in (0, 1)
+    assert sum(tokens.values()) == 4 * (3 * 150 + 100) + 150 + 40 * is_last_told
+    definitions = HotsetOffloadingSpec.build_metric_definitions({})
+    if not compat.HAS_METRICS:
+        assert compat.metric_definitions() == {}
+        return [engine]
+    for name, labels in sums:
+        assert len(definitions[PREFIX + name].labelnames) == len(labels), name
+    engine.manager.get_stats()
+    gauges = tally.gauges()
+    assert gauges["resident"] == sums["resident", ()] == len(engine.driver)
+    assert gauges["pinned"] == gauges["pending"] == 0 == sums["pending", ()]
+    assert sums["capacity", ()] == 6
+    assert sums["invalid_tags", ("priority",)] == 1
+    assert sums["stores", ("user",)] == tally.totals["stores", ("user",)]
+    assert sums["reuse_age_s", ()] == engine.num_loads
+    for key, count in tally.totals.items():
+        assert sums[key] == count, key
     return [engine]

@@ -28,7 +28,7 @@ def start(engine, folder, prompts, **job):
     )
     if done.returncode != 0:
         raise RuntimeError(done.stderr[-6000:])
-    return {**json.loads(out.read_text()), "log": done.stderr}
+    return {**json.loads(out.read_text()), "log": done.stdout + done.stderr}
 
 
 def hotset(*words):

@@ -17,6 +17,10 @@ def main():
     outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
     answer["groups"] = num_groups(llm)
+    if job.get("metrics_text"):
+        from prometheus_client import generate_latest
+
+        answer["metrics_text"] = generate_latest().decode()
     if "support.stock_spec" in sys.modules:
         answer["policies"] = sys.modules["support.stock_spec"].described()
     if job.get("reset_then"):

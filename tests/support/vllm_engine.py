@@ -30,7 +30,7 @@ def make_engine(**hotset):
     os.environ.update(
         VLLM_CPU_KVCACHE_SPACE="1",
         VLLM_ENABLE_V1_MULTIPROCESSING="0",
-        VLLM_LOGGING_LEVEL="ERROR",
+        VLLM_LOGGING_LEVEL=hotset.pop("logging", "ERROR"),
         VLLM_NO_USAGE_STATS="1",
         HF_HUB_OFFLINE="1",
     )

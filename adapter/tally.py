@@ -1,0 +1,254 @@
+"""What a tier did, counted: for vLLM's metrics, for a line in the log, for a warning.
+
+Names are those of `hotset.traces.metric_names`. The counts of a step are collected with
+one call for each batch of chunks and drained when vLLM asks. Ten bytes are kept for
+each chunk of the tier: the kind of request that stored it, whether it was loaded since,
+when it was used last.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from hotset.policies.arrays import Int32Array
+from hotset.policies.driver import PolicyDriver
+from hotset.policies.outcomes import Stored
+from hotset.policies.request import SOURCE_TYPES
+from hotset.traces.metric_names import METRICS, PREFIX, TOKENS
+
+_LOG = logging.getLogger(__name__)
+
+SOURCES = (*SOURCE_TYPES, "none")  # by index into SOURCE_TYPES, -1 is the last
+WARN_STORES = 10_000  # chunks stored without a load before that is said
+_NO_LABELS: tuple[str, ...] = ()
+_GAUGES = tuple(metric.name for metric in METRICS if metric.kind == "gauge")
+
+
+class Tally:
+    """Counts of one tier.
+
+    Parameters
+    ----------
+    driver : PolicyDriver
+        The tier.
+    log_every : int
+        Requests to a line in the log; 0 for none.
+    chunk_tokens : int
+        Tokens of a chunk, for the warning.
+    log : Logger, optional
+        Where lines go.
+    clock : callable, optional
+        Seconds by a clock that nobody sets.
+
+    Attributes
+    ----------
+    totals : Counter
+        Sums by (name, label values) since the start.
+    num_lookups : int
+        Chunks that vLLM looked up.
+    """
+
+    def __init__(
+        self,
+        driver: PolicyDriver[Any],
+        log_every: int = 0,
+        chunk_tokens: int = 0,
+        log: logging.Logger = _LOG,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.driver = driver
+        self.totals: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self.num_lookups = 0
+        self._new: Counter[tuple[str, tuple[str, ...]]] = Counter()
+        self._ages_s: list[float] = []
+        self._shown: dict[str, float] = {}
+        self._polled: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._num_pending = 0
+        self._log_every = log_every
+        self._chunk_tokens = chunk_tokens
+        self._log = log
+        self._clock = clock
+        self._line: Counter[str] = Counter()
+        self._has_warned = False
+        capacity = driver.capacity
+        self._source = np.zeros(capacity, np.int8)
+        self._is_unused = np.zeros(capacity, np.bool_)
+        self._used_s = np.zeros(capacity, np.float64)
+
+    def total(self, name: str) -> int:
+        """Return a counter's sum over its labels."""
+        return sum(count for (of, _), count in self.totals.items() if of == name)
+
+    # What happens to chunks
+
+    def note_store(self, source_type: int, stored: Stored[Any]) -> None:
+        """Count what an offer led to."""
+        self._add("refused_chunks", stored.refused_by_admission, ("admission",))
+        self._add("refused_chunks", stored.refused_by_policy, ("policy",))
+        if stored.freed:
+            freed = np.array(stored.freed, np.int32)
+            reason = "fallback" if self.driver.fallen_back else "policy"
+            self._by_source("evictions", freed, reason)
+            self._by_source("dropped_unused", freed[self._is_unused[freed]])
+        if stored.slots:
+            slots = np.array(stored.slots, np.int32)
+            self._num_pending += len(slots)
+            self._source[slots] = source_type
+            self._is_unused[slots] = True
+            self._used_s[slots] = self._clock()
+            self._add("stores", len(slots), (SOURCES[source_type],))
+            self._warn_of_no_loads()
+
+    def note_refused_offer(self) -> None:
+        """Count an offer that did not fit."""
+        self._add("refused_offers", 1)
+
+    def note_written(self, count: int, success: bool) -> None:
+        """Count chunks whose writing has ended."""
+        self._num_pending -= count
+        if not success:
+            self._add("failed_stores", count)
+
+    def note_load(self, slots: Sequence[int]) -> None:
+        """Count chunks that are loaded for a request."""
+        if not slots:
+            return
+        at, now_s = np.array(slots, np.int32), self._clock()
+        self._by_source("loaded", at)
+        self._ages_s.append(float(now_s - self._used_s[at].min()))
+        self._used_s[at] = now_s
+        self._is_unused[at] = False
+
+    def note_reset(self, slots: Int32Array) -> None:
+        """Count that the tier is emptied of what is in these slots."""
+        self._num_pending = 0
+        self._by_source("evictions", slots, "reset")
+
+    # What happens to requests
+
+    def note_end(self) -> None:
+        """Count a request at its end."""
+        self._add("requests", 1)
+        self._line["requests"] += 1
+        if self._log_every and self._line["requests"] >= self._log_every:
+            self._say_line()
+
+    def note_prompt(self, input_tokens: int, gpu_tokens: int, cpu_tokens: int) -> None:
+        """Count a prompt's tokens by where their KV came from."""
+        gpu = min(max(gpu_tokens, 0), input_tokens)
+        cpu = min(max(cpu_tokens, 0), input_tokens - gpu)
+        parts = (gpu, cpu, input_tokens - gpu - cpu)
+        by_outcome = dict(zip(TOKENS, parts, strict=True))
+        for outcome, count in by_outcome.items():
+            self._add("tokens", count, (outcome,))
+        self._line.update(by_outcome)
+
+    # What vLLM asks for
+
+    def note_counts(self, name: str, counts: Mapping[str, int]) -> None:
+        """Take over counts that somebody else keeps, by one label."""
+        for label, count in counts.items():
+            key = (name, (label,))
+            self._add(name, count - self._polled.get(key, 0), (label,))
+            self._polled[key] = count
+
+    def note_faults(self, count: int) -> None:
+        """Take over how often policy and adapter have failed."""
+        key = ("policy_faults", _NO_LABELS)
+        self._add(*key[:1], count - self._polled.get(key, 0))
+        self._polled[key] = count
+
+    def gauges(self) -> dict[str, float]:
+        """Return how things stand."""
+        resident = len(self.driver)
+        held = resident - self.driver.num_evictable
+        return {
+            "capacity": self.driver.capacity,
+            "resident": resident,
+            "pinned": max(0, held - self._num_pending),
+            "pending": self._num_pending,
+            "fallen_back": int(self.driver.fallen_back),
+        }
+
+    def drain(self, stats: Any) -> None:
+        """Put what is new into vLLM's statistics of a step."""
+        new, self._new = self._new, Counter()
+        for (name, labels), count in new.items():
+            stats.increase_counter(PREFIX + name, count, labels)
+        ages_s, self._ages_s = self._ages_s, []
+        for age_s in ages_s:
+            stats.observe_histogram(PREFIX + "reuse_age_s", age_s)
+        for name, value in self.gauges().items():
+            if self._shown.get(name) != value:
+                stats.set_gauge(PREFIX + name, value)
+                self._shown[name] = value
+
+    # Inside
+
+    def _add(self, name: str, count: int, labels: tuple[str, ...] = _NO_LABELS) -> None:
+        if count > 0:
+            self._new[name, labels] += count
+            self.totals[name, labels] += count
+
+    def _by_source(self, name: str, slots: Int32Array, *more: str) -> None:
+        # The last source has index -1.
+        counts = np.bincount(self._source[slots] % len(SOURCES), minlength=len(SOURCES))
+        for source, count in zip(SOURCES, counts.tolist(), strict=True):
+            self._add(name, count, (source, *more))
+
+    def _say_line(self) -> None:
+        line, self._line = self._line, Counter()
+        tokens = max(sum(line[outcome] for outcome in TOKENS), 1)
+        shares = [f"{100 * line[outcome] / tokens:.1f} %" for outcome in TOKENS]
+        gauges = self.gauges()
+        self._log.info(
+            "hotset: %d requests: of their prompt tokens %s from the GPU cache, %s "
+            "from the CPU tier, %s computed; %d of %d chunks resident, %d stored, %d "
+            "evicted, %d of these unused",
+            line["requests"],
+            *shares,
+            gauges["resident"],
+            gauges["capacity"],
+            self.total("stores"),
+            self.total("evictions"),
+            self.total("dropped_unused"),
+        )
+
+    def _warn_of_no_loads(self) -> None:
+        """Say once that much was stored and nothing loaded, and what that may mean."""
+        if self._has_warned or self.total("loaded"):
+            return
+        stores = self.total("stores")
+        if stores < WARN_STORES:
+            return
+        self._has_warned = True
+        dropped = self.total("dropped_unused")
+        if self.num_lookups == 0:
+            cause = (
+                "vLLM looked nothing up: the GPU cache holds all that comes again, or "
+                f"prompts are shorter than a chunk of {self._chunk_tokens} tokens, or "
+                "requests skip the prefix cache"
+            )
+        elif 2 * dropped > stores:
+            cause = (
+                f"{dropped} of them were evicted before anybody asked: the tier of "
+                f"{self.driver.capacity} chunks is too small for the time between two "
+                "uses, or no prompt comes twice"
+            )
+        else:
+            cause = (
+                "no prompt began as a stored one: a time or an id at the head of "
+                "prompts, a cache_salt for each request, or a random PYTHONHASHSEED in "
+                "several processes"
+            )
+        self._log.warning(
+            "hotset: %d chunks were stored and none was ever loaded; likely: %s",
+            stores,
+            cause,
+        )
