@@ -2,11 +2,12 @@
 
 ``policy`` and ``admission`` name a policy and an admission rule, either as the command
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
-0.01}``). ``trusted_tags`` says whether clients' tenants and ends of sessions count,
-``record`` what is recorded (`hotset.adapter.record_config`), ``log_every`` how many
-requests come to a line in the log, ``allow_hybrid`` whether vLLM's guard against Mamba
-layers may be lifted (`hotset.adapter.hybrid`). The key ``"evoke"`` of evoke-vllm is
-read as well. Everything that is wrong with a configuration is said at once.
+0.01}``); ``policy_file`` names a file of `hotset tune` instead of both.
+``trusted_tags`` says whether clients' tenants and ends of sessions count, ``record``
+what is recorded (`hotset.adapter.record_config`), ``log_every`` how many requests come to
+a line in the log, ``allow_hybrid`` whether vLLM's guard against Mamba layers may be
+lifted (`hotset.adapter.hybrid`). The key ``"evoke"`` of evoke-vllm is read as well.
+Everything that is wrong with a configuration is said at once.
 """
 
 from __future__ import annotations
@@ -19,11 +20,20 @@ from typing import Any
 from hotset.adapter.evoke import asks_for_evoke, evoke_policy
 from hotset.adapter.record_config import record_config
 from hotset.adapter.recorder import RecordConfig
+from hotset.adapter.tuned_file import TunedFile, read_tuned
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
 
-_KEYS = ("policy", "admission", "trusted_tags", "record", "log_every", "allow_hybrid")
+_KEYS = (
+    "policy",
+    "admission",
+    "policy_file",
+    "trusted_tags",
+    "record",
+    "log_every",
+    "allow_hybrid",
+)
 
 
 @dataclass(frozen=True)
@@ -45,6 +55,8 @@ class AdapterConfig:
         Requests to a line in the log; 0 for none.
     allow_hybrid : bool
         Whether vLLM's guard against loads for Mamba layers may be lifted.
+    tuned : TunedFile or None
+        Where policy and admission come from.
     """
 
     policy: PolicySpec
@@ -55,11 +67,14 @@ class AdapterConfig:
     record: RecordConfig | None = None
     log_every: int = 1000
     allow_hybrid: bool = False
+    tuned: TunedFile | None = None
 
     def describe(self) -> str:
         """Return the effective configuration on one line."""
         admission = self.admission.label(self.admission_params)
         text = f"policy {self.policy.label(self.params)}, admission {admission}"
+        if self.tuned is not None:
+            text += f" ({self.tuned.path}: {self.tuned.verdict}: {self.tuned.reason})"
         return text + (f", recorded to {self.record.path}" if self.record else "")
 
 
@@ -88,6 +103,10 @@ def read_config(
         for key in given
         if key not in _KEYS
     ]
+    tuned = _tuned(given, faults)
+    if tuned is not None:
+        policy_of_file, admission_of_file = tuned.chosen
+        given = {**given, "policy": policy_of_file, "admission": admission_of_file}
     admission = given.get("admission", _stock_threshold(extra_config))
     environment = os.environ if environment is None else environment
     policy = _policy(extra_config, given, environment, faults)
@@ -105,7 +124,9 @@ def read_config(
         )
     if faults or policy is None or rule is None:
         raise PolicyError("\n".join(faults))
-    return AdapterConfig(*policy, *rule, trusted_tags, record, log_every, allow_hybrid)
+    return AdapterConfig(
+        *policy, *rule, trusted_tags, record, log_every, allow_hybrid, tuned
+    )
 
 
 def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:
@@ -113,6 +134,26 @@ def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:
     if not isinstance(value, bool):
         faults.append(f'"hotset": "{key}" is {value!r}: true or false is needed')
     return value is True
+
+
+def _tuned(given: Mapping[str, Any], faults: list[str]) -> TunedFile | None:
+    """Return the tuned file that is asked for, if any."""
+    path = given.get("policy_file")
+    if path is None:
+        return None
+    said = '"hotset": "policy_file"'
+    faults += [
+        f'{said} and "{key}" both choose: leave out one'
+        for key in ("policy", "admission")
+        if key in given
+    ]
+    try:
+        if not isinstance(path, str) or "\0" in path:
+            raise PolicyError(f"{path!r}: a file of hotset tune is needed")
+        return read_tuned(path)
+    except PolicyError as error:
+        faults.append(f"{said}: {error}")
+        return None
 
 
 def _policy(

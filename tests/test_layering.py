@@ -19,7 +19,7 @@ FOREIGN = {
     "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"}
     | {"tokenizers"},
     "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"},
-    "adapter": {"numpy", "numba", "vllm", "torch"},
+    "adapter": {"numpy", "numba", "vllm", "torch", "typer"},
 }
 MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
 
@@ -78,6 +78,10 @@ def test_plots_are_imported_by_commands_only():
         (
             "hotset.sim.tune_commands",
             "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
+        (
+            "hotset.adapter.export_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy vllm torch",
         ),
         ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
         ("hotset.sim.replay", "matplotlib optuna simpy torch"),

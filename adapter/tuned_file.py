@@ -1,0 +1,107 @@
+"""The file that `hotset tune` writes, as a server takes it.
+
+With the verdict ``deploy`` the file's policy and admission rule run; with any other,
+LRU.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hotset.policies.errors import PolicyError
+
+FORMAT, VERSION = "hotset-tuned", 1
+DEPLOY, KEEP_LRU, NO_OFFLOAD = "deploy", "keep-lru", "offload-does-not-pay"
+
+
+@dataclass(frozen=True)
+class TunedFile:
+    """What a tuned file says.
+
+    Parameters
+    ----------
+    path : str
+        Its name.
+    verdict, reason : str
+        What to do, and why.
+    policy, admission : JSON objects
+        The best that was found.
+    engine : str
+        The engine that it was found for, "none" for a plain cache.
+    chunk_tokens : int
+        Tokens of the cached unit.
+    cpu_bytes : int or None
+        Size of the tier, where it is known in bytes.
+    """
+
+    path: str
+    verdict: str
+    reason: str
+    policy: Any
+    admission: Any
+    engine: str
+    chunk_tokens: int
+    cpu_bytes: int | None
+
+    @property
+    def chosen(self) -> tuple[Any, Any]:
+        """The policy and the admission rule to run."""
+        if self.verdict == DEPLOY:
+            return self.policy, self.admission
+        return "lru", "always"
+
+
+def read_tuned(path: str) -> TunedFile:
+    """Read a tuned file.
+
+    Raises
+    ------
+    PolicyError
+        If it cannot be read or is no tuned file.
+    """
+    values = read_json(path)
+    if not isinstance(values, Mapping) or values.get("format") != FORMAT:
+        raise PolicyError(f"{path}: not a file of hotset tune")
+    if values.get("version") != VERSION:
+        raise PolicyError(
+            f"{path}: version {values.get('version')!r}: allowed is {VERSION}"
+        )
+    try:
+        found = TunedFile(
+            path=path,
+            verdict=values["verdict"],
+            reason=str(values["reason"]),
+            policy=values["policy"],
+            admission=values["admission"],
+            engine=str(values["engine"]["name"]),
+            chunk_tokens=int(values["engine"]["chunk_tokens"]),
+            cpu_bytes=values["cpu"]["bytes"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise PolicyError(f"{path}: incomplete: {error!r}") from None
+    if found.verdict not in (DEPLOY, KEEP_LRU, NO_OFFLOAD):
+        raise PolicyError(
+            f"{path}: verdict {found.verdict!r}: allowed are {DEPLOY}, {KEEP_LRU} and "
+            f"{NO_OFFLOAD}"
+        )
+    return found
+
+
+def read_json(path: str) -> Any:
+    """Read a JSON file.
+
+    Raises
+    ------
+    PolicyError
+        If it cannot be read or is no JSON.
+    """
+    try:
+        return json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise PolicyError(f"{path}: {error.strerror}") from None
+    except ValueError as error:
+        raise PolicyError(f"{path}: no JSON: {error}") from None
