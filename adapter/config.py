@@ -4,8 +4,8 @@
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
 0.01}``); ``policy_file`` names a file of `hotset tune` instead of both.
 ``trusted_tags`` says whether clients' tenants and ends of sessions count, ``record``
-what is recorded (`hotset.adapter.record_config`), ``log_every`` how many requests come to
-a line in the log, ``allow_hybrid`` whether vLLM's guard against Mamba layers may be
+what is recorded (`hotset.adapter.record_config`), ``log_every`` how many requests come
+to a line in the log, ``allow_hybrid`` whether vLLM's guard against Mamba layers may be
 lifted (`hotset.adapter.hybrid`). The key ``"evoke"`` of evoke-vllm is read as well.
 Everything that is wrong with a configuration is said at once.
 """
