@@ -19,7 +19,7 @@ FOREIGN = {
     "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"}
     | {"tokenizers"},
     "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"},
-    "adapter": {"numpy", "numba", "vllm", "torch", "typer"},
+    "adapter": {"numpy", "numba", "typer", "rich", "vllm", "torch"},
 }
 MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
 
@@ -66,6 +66,10 @@ def test_plots_are_imported_by_commands_only():
         (
             "hotset.sim.simulate_commands",
             "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
+        (
+            "hotset.adapter.gate_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy torch vllm",
         ),
         (
             "hotset.sim.curve_commands",

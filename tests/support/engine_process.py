@@ -31,13 +31,18 @@ def start(engine, folder, prompts, **job):
     return {**json.loads(out.read_text()), "log": done.stdout + done.stderr}
 
 
-def hotset(*words):
-    """Run hotset's command line; return what it prints."""
-    done = subprocess.run(
+def run_hotset(*words):
+    """Run hotset's command line; return the process that ended."""
+    return subprocess.run(
         [str(CORE_PYTHON), "-c", _MAIN, *map(str, words)],
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def hotset(*words):
+    """Run hotset's command line; return what it prints."""
+    done = run_hotset(*words)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

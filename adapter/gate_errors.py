@@ -1,0 +1,7 @@
+"""Errors of the fidelity gate."""
+
+from hotset.policies.errors import PolicyError
+
+
+class GateError(PolicyError):
+    """A wrong plan, recording or server of the gate's: one clear line."""
