@@ -47,10 +47,11 @@ fast:
 # All are run to their end, whether or not one misses a bar.
 bench: $(VENV)/.bench $(VLLM)/.bench
 	$(BIN)/python tests/bench/simulate_speed.py
+	$(BIN)/python tests/bench/tune_speed.py; tune=$$?; \
 	$(BIN)/python tests/bench/replay_speed.py; replay=$$?; \
 	$(BIN)/python tests/bench/trace_speed.py; traces=$$?; \
 	$(VLLM)/bin/python tests/bench/adapter_latency.py --evoke $(VLLM)/evoke && \
-	exit $$((replay + traces))
+	exit $$((tune + replay + traces))
 
 campaign: $(VENV)/.test $(VLLM)/.test
 	HOTSET_CAMPAIGN=full $(BIN)/python -m pytest -q -m "not vllm" tests/campaigns

@@ -102,7 +102,7 @@ def plot_study(result: StudyResult, path: Path) -> None:
     axes.set_xticks(sorted({run.capacity_blocks for run in runs}))
     axes.set_ylim(0, None)
     axes.legend()
-    _save(figure, path)
+    save_picture(figure, path)
 
 
 def plot_curves(result: CurveResult, path: Path) -> None:
@@ -143,7 +143,7 @@ def plot_curves(result: CurveResult, path: Path) -> None:
     axes.set_xlim(min(result.capacities) / 1.1, max(result.capacities) * 1.1)
     axes.set_ylim(0, None)
     axes.legend()
-    _save(figure, path)
+    save_picture(figure, path)
 
 
 def _lines(
@@ -183,7 +183,13 @@ def _shown(path: str) -> str:
     return Path(path).name.encode("utf-8", "replace").decode()
 
 
-def _save(figure: Figure, path: Path) -> None:
+def panels(number: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
+    """Return a figure with that many panels beside one another, sizes in inches."""
+    figure, axes = plt.subplots(1, number, figsize=(width, height), squeeze=False)
+    return figure, list(axes[0])
+
+
+def save_picture(figure: Figure, path: Path) -> None:
     """Write a figure; equal figures give equal bytes."""
     suffix = path.suffix.lstrip(".").lower()
     with atomic_write(path, "wb") as out, warnings.catch_warnings():
@@ -221,7 +227,7 @@ def plot_summary(summary: dict[str, Any], path: Path) -> None:
     _draw_quantiles(axes[1, 1], distance, "distinct blocks in between")
     lengths = {name: summary[f"{name}_tokens"] for name in ("input", "output")}
     _draw_quantiles(axes[1, 2], lengths, "tokens of a request")
-    _save(figure, path)
+    save_picture(figure, path)
 
 
 def _compact(value: float, _place: object = None) -> str:
@@ -357,7 +363,7 @@ def plot_timeline(result: SimulationResult, path: Path) -> None:
         f"{name} on {result.plan.profile.name}, {result.cpu_blocks:,} CPU blocks",
         parse_math=False,
     )
-    _save(figure, path)
+    save_picture(figure, path)
 
 
 def _edges(end_s: Float64Array) -> Float64Array:

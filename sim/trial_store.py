@@ -96,7 +96,7 @@ def open_study(
         except Exception as error:
             # Drivers of databases raise what they like.
             raise PolicyError(
-                f"--storage {_without_secrets(storage)}: {_first_line(error)}"
+                f"--storage {shown(storage)}: {_first_line(error)}"
             ) from error
         yield study, kept
 
@@ -140,7 +140,7 @@ def _cut_torn_end(path: Path) -> None:
             file.truncate(whole)
 
 
-def _without_secrets(storage: str | None) -> str:
+def shown(storage: str | None) -> str:
     """Return a storage as it may be shown: a URL without user and password."""
     scheme, is_url, rest = (storage or "memory").partition("://")
     return f"{scheme}{is_url}{rest.rpartition('@')[2]}"

@@ -17,7 +17,7 @@ from hotset.sim.candidate import Candidate, candidate
 from hotset.sim.evaluate import Evaluator, first_of_holdout, make_evaluator
 from hotset.sim.ledger import Ledger, Settled, fault_of
 from hotset.sim.study import check_reuse
-from hotset.sim.trial_store import open_study
+from hotset.sim.trial_store import open_study, shown
 from hotset.sim.trials import Search, best_of, front_of
 from hotset.sim.tune_plan import BASELINE, TunePlan, first_candidates
 from hotset.sim.verdict import Bench, Verdict, judge
@@ -177,7 +177,13 @@ def run_tune(
             search = _search(plan, Ledger(*kept))
             if started is not None:
                 started(search.num_known)
-            is_complete = search.run(workers, plan.trials, plan.timeout_s, progress)
+            try:
+                is_complete = search.run(workers, plan.trials, plan.timeout_s, progress)
+            except OSError as error:
+                raise PolicyError(
+                    f"--storage {shown(storage)}: {error.strerror}; finished trials "
+                    "are kept, and the same command goes on"
+                ) from None
         if not search.settled or all(each.fault for each in search.settled):
             raise PolicyError(_why_none(search.settled))
         best = best_of(search.settled, plan.objectives)

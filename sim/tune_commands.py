@@ -18,6 +18,7 @@ from hotset.sim.options import (
     TailOption,
     TailRule,
     bytes_of_a_token,
+    check_picture,
     print_warnings,
     table_console,
 )
@@ -125,6 +126,12 @@ def tune(
             "with .journal if absent; the same command goes on where it stopped.",
         ),
     ] = None,
+    plot: Annotated[
+        Path | None,
+        typer.Option(
+            "--plot", help="Draw trials, sensitivity and verdict: .png or .svg."
+        ),
+    ] = None,
     engine: EngineOption = "none",
     gpu_blocks: GpuBlocksOption = 0,
     chunk_tokens: ChunkTokensOption = None,
@@ -162,6 +169,7 @@ def tune(
     from hotset.sim.tuned import as_json
 
     workers = check_jobs(jobs)
+    check_picture(plot)
     kept = storage or str(out.with_suffix(".journal"))
     check_storage(kept, workers)
     machine = _profile(profile)
@@ -192,7 +200,7 @@ def tune(
     journal = None if "://" in kept else Path(kept)
     own = Path(profile) if profile is not None and profile.endswith(".toml") else None
     loaded = source.load(
-        {"--out": out, "--storage": journal},
+        {"--out": out, "--storage": journal, "--plot": plot},
         {"--model": model, "--current": current, "--profile": own},
     )
     try:
@@ -206,6 +214,10 @@ def tune(
         raise typer.Exit(_INTERRUPTED) from None
     # The file before the table: standard output may be gone by now.
     write_json(as_json(result), out)
+    if plot is not None:
+        from hotset.sim.plots_tune import plot_tuning
+
+        plot_tuning(result, plot)
     print_tuning(result, table_console())
     print_warnings(result.warnings)
 

@@ -72,7 +72,7 @@ def _front(result: TuneResult) -> Table:
     """Return the Pareto front on the part searched on."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     names = [each.name for each in result.evaluator.plan.objectives]
-    table.add_column("best of both", no_wrap=True)
+    table.add_column("Pareto front", no_wrap=True)
     for name in names:
         table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
     table.add_column("", overflow="fold")

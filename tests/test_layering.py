@@ -50,8 +50,11 @@ def test_arrows_point_one_way(path):
 
 def test_plots_are_imported_by_commands_only():
     users = [path for path in MODULES if "hotset.sim.plots" in set(imports(path))]
-    names = ("commands.py", "curve_commands.py", "simulate_commands.py")
+    names = ("commands.py", "curve_commands.py", "plots_tune.py")
+    names += ("simulate_commands.py",)
     assert users == [ROOT / "sim" / name for name in names]
+    users = [path for path in MODULES if "hotset.sim.plots_tune" in set(imports(path))]
+    assert users == [ROOT / "sim" / "tune_commands.py"]
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 

@@ -1,6 +1,8 @@
 """`hotset tune` from the outside: files in, files out, exit codes, messages."""
 
 import json
+import subprocess
+import sys
 
 import pytest
 from cli.test_replay import run
@@ -108,3 +110,74 @@ def test_objectives_in_time(tmp_path):
     for name in names:
         assert rows["lru"][name] > 0
     assert rows["no-offload"]["saved_prefill_s"] < rows["lru"]["saved_prefill_s"]
+
+
+def test_an_interruption_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("hotset.sim.tune.run_tune", interrupted)
+    out = run("tune", "sample", *COMMON, "--out", tmp_path / "t.json", code=130)
+    assert "the same command goes on" in out
+    assert not (tmp_path / "t.json").exists()
+
+
+def program(arguments, folder, before=""):
+    """Start the program in a process of its own."""
+    code = f"{before}\nfrom hotset.sim.cli import main\nmain()"
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        cwd=folder,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+MANY = ["tune", "sample", "--cpu=5%", "--policy=guard,marconi", "--jobs=2"]
+
+
+def test_a_killed_search_goes_on_to_the_same_file(tmp_path):
+    """SIGKILL after some trials, on two workers; then the same command."""
+    whole, cut = tmp_path / "whole.json", tmp_path / "cut.json"
+    run(*MANY, "--trials=40", "--out", whole)
+    process = program([*MANY, "--trials=40", "--out", cut], tmp_path)
+    journal = tmp_path / "cut.journal"
+    while process.poll() is None:
+        if journal.exists() and journal.read_bytes().count(b"\n") > 25:
+            process.kill()
+            break
+    process.communicate()
+    run(*MANY, "--trials=40", "--out", cut)
+    assert cut.read_bytes() == whole.read_bytes()
+
+
+def test_a_full_disk_loses_no_finished_trial(tmp_path):
+    """The journal may not grow beyond a size, as on a disk that is full."""
+    whole, cut = tmp_path / "whole.json", tmp_path / "cut.json"
+    run(*MANY, "--trials=24", "--jobs=1", "--out", whole)
+    limit = (
+        "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (16384, 16384))\n"
+    )
+    arguments = [*MANY, "--trials=24", "--jobs=1", "--out", cut]
+    process = program(arguments, tmp_path, limit)
+    _, said = process.communicate()
+    assert process.returncode == 2
+    assert "finished trials are kept" in said
+    assert len(said.splitlines()) == 1
+    assert not cut.exists()
+    run(*arguments)
+    assert cut.read_bytes() == whole.read_bytes()
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_pictures(kind, tmp_path):
+    picture = tmp_path / f"t.{kind}"
+    run(
+        "tune", "sample", *COMMON, "--out", tmp_path / "t.json", "--plot", picture,
+        "--objective=token_hit_ratio,stored_bytes", "--kv-bytes-per-token=1000",
+    )  # fmt: skip
+    head = picture.read_bytes()[:300]
+    assert head.startswith(b"\x89PNG") if kind == "png" else b"<svg" in head
+    out = run("tune", "sample", *COMMON, "--plot=t.pdf", code=2)
+    assert "allowed endings are .png and .svg" in out
