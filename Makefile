@@ -17,6 +17,9 @@ TYPED := $(VENV)/typed
 SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
 BIN := $(VENV)/bin
 
+# A PostgreSQL server from the distribution's packages, which one test starts.
+POSTGRES := build/postgres
+
 .PHONY: demo test test-floor test-vllm fast bench campaign trees lint types clean
 
 demo: $(VENV)/.demo
@@ -26,7 +29,7 @@ demo: $(VENV)/.demo
 	  --capacity 10% --capacity 20% --json demo/result.json --plot demo/hit_ratio.png
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
-test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test trees lint types
+test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) trees lint types
 	@mkdir -p build
 	@$(MAKE) --no-print-directory test-floor test-vllm > build/others.log 2>&1 & others=$$!; \
 	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests; newest=$$?; \
@@ -104,6 +107,13 @@ $(VLLM)/.test: pyproject.toml
 	$(VLLM)/bin/python -m pip install --quiet pytest hypothesis
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
+
+$(POSTGRES):
+	@mkdir -p build
+	@ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 || { apt-get update \
+	  && apt-get install -y --no-install-recommends postgresql; } \
+	  || echo "no PostgreSQL could be installed: its tests are skipped"
+	@touch $@
 
 # A peer that is measured; it wants vLLM 0.24, of which it uses two classes.
 $(VLLM)/.bench: $(VLLM)/.test

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.study import Study
 
-_DATABASES = ("postgresql", "mysql", "sqlite")
+_LOCK = 0x686F74736574  # any number: of our lock in a PostgreSQL database
 
 
 def check_storage(storage: str, jobs: int) -> None:
@@ -36,10 +36,10 @@ def check_storage(storage: str, jobs: int) -> None:
     if not is_url:
         return
     kind = scheme.partition("+")[0]
-    if kind not in _DATABASES:
+    if kind not in ("postgresql", "sqlite"):
         raise PolicyError(
             f"--storage {scheme}://...: allowed are a file's name (Optuna's journal), "
-            "postgresql://..., mysql://..., or sqlite:///... with --jobs 1"
+            "postgresql://..., or sqlite:///... with --jobs 1"
         )
     if kind == "sqlite" and jobs > 1:
         raise PolicyError(
@@ -82,7 +82,7 @@ def open_study(
             if storage is None:
                 kept: BaseStorage = optuna.storages.InMemoryStorage()
             elif "://" in storage:
-                kept = optuna.storages.get_storage(storage)
+                kept = stack.enter_context(_database(storage))
             else:
                 kept = stack.enter_context(_journal(Path(storage)))
             study = optuna.create_study(
@@ -106,18 +106,7 @@ def _journal(path: Path) -> Iterator[BaseStorage]:
     from optuna.storages import JournalStorage
     from optuna.storages.journal import JournalFileBackend
 
-    try:
-        file = path.open("ab+")
-    except OSError as error:
-        raise PolicyError(f"--storage {path}: {error.strerror}") from None
-    with file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise PolicyError(
-                f"--storage {path}: another search uses it; give this one a journal "
-                "of its own"
-            ) from None
+    with _locked(path):
         _cut_torn_end(path)
         # The lock of a process that was killed; nobody else can hold it now.
         with contextlib.suppress(FileNotFoundError):
@@ -126,6 +115,58 @@ def _journal(path: Path) -> Iterator[BaseStorage]:
             warnings.simplefilter("ignore")
             kept = JournalStorage(JournalFileBackend(str(path)))
         yield kept
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Keep other searches off a file, which is made if it is missing."""
+    try:
+        file = path.open("ab+")
+    except OSError as error:
+        raise PolicyError(f"--storage {path}: {error.strerror}") from None
+    with file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise _taken(str(path)) from None
+        yield
+
+
+@contextlib.contextmanager
+def _database(url: str) -> Iterator[BaseStorage]:
+    """Open a database that no other search uses.
+
+    The lock is the process's connection's: it goes when the process does.
+    """
+    import optuna
+    import sqlalchemy
+
+    where = sqlalchemy.make_url(url)
+    if where.drivername == "postgresql":
+        # Which driver that means depends on the version of SQLAlchemy.
+        where = where.set(drivername="postgresql+psycopg")
+    with contextlib.ExitStack() as stack:
+        if where.get_backend_name() == "sqlite":
+            if where.database:
+                stack.enter_context(_locked(Path(where.database)))
+        else:
+            engine = sqlalchemy.create_engine(where)
+            stack.callback(engine.dispose)
+            connection = stack.enter_context(engine.connect())
+            asked = sqlalchemy.text("select pg_try_advisory_lock(:lock)")
+            if not connection.execute(asked, {"lock": _LOCK}).scalar():
+                raise _taken(shown(url))
+        kept = optuna.storages.RDBStorage(where.render_as_string(hide_password=False))
+        stack.callback(kept.engine.dispose)
+        stack.callback(kept.remove_session)
+        yield kept
+
+
+def _taken(storage: str) -> PolicyError:
+    return PolicyError(
+        f"--storage {storage}: another search uses it; give this one a storage of its "
+        "own"
+    )
 
 
 def _cut_torn_end(path: Path) -> None:

@@ -18,7 +18,8 @@ FOREIGN = {
     "policies": {"numpy", "numba"},
     "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"}
     | {"tokenizers"},
-    "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"},
+    "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"}
+    | {"sqlalchemy"},  # which optuna brings along
     "adapter": {"numpy", "numba", "typer", "rich", "vllm", "torch"},
 }
 MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))

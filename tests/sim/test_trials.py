@@ -3,7 +3,7 @@
 import math
 
 import pytest
-from support.tuning import Fake, plan, search, told
+from support.tuning import Fake, merit, plan, search, told
 
 from hotset.policies.errors import PolicyError
 from hotset.sim.ledger import MOST_ATTEMPTS
@@ -11,13 +11,6 @@ from hotset.sim.samplers import SAMPLERS, check_sampler
 from hotset.sim.trial_store import check_storage, open_study
 from hotset.sim.trials import BATCH, best_of, front_of
 from hotset.sim.workers import Score
-
-
-def merit(candidate):
-    """A figure that depends on all parameters; the best guard has distance 300."""
-    params = candidate.as_json()["policy"]
-    distance = params.get("distance", 0)
-    return 1 / (1 + abs(math.log((1 + distance) / 301))) + params.get("growth", 0) / 1e3
 
 
 @pytest.mark.parametrize("sampler", SAMPLERS)

@@ -1,5 +1,6 @@
 """Plans of tunings, traces to tune on, and workers that need no trace."""
 
+import math
 from concurrent.futures import Future
 
 import numpy as np
@@ -53,6 +54,13 @@ def search(asked, workers, storage=None, trials=None):
 def told(settled):
     """What the trials of a search are, to compare."""
     return [(each.place, each.candidate.label, each.score) for each in settled]
+
+
+def merit(candidate):
+    """A figure that depends on all parameters; the best guard has distance 300."""
+    params = candidate.as_json()["policy"]
+    distance = params.get("distance", 0)
+    return 1 / (1 + abs(math.log((1 + distance) / 301))) + params.get("growth", 0) / 1e3
 
 
 class Fake:
