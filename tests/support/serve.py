@@ -8,13 +8,16 @@ import json
 import sys
 from pathlib import Path
 
-from support.vllm_engine import counters, make_engine, num_groups, serve
+from support.vllm_engine import counters, make_engine, num_groups, serve, serve_users
 
 
 def main():
     job = json.load(sys.stdin)
     llm = make_engine(**job["engine"])
-    outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
+    if "users" in job:
+        outputs, cached = serve_users(llm, job["prompts"], job["users"])
+    else:
+        outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
     answer["groups"] = num_groups(llm)
     if job.get("metrics_text"):

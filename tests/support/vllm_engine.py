@@ -26,6 +26,7 @@ def make_engine(**hotset):
     leaves out where the spec is, which vLLM then knows from the plugin alone. A
     connector ``beside`` it is asked after the spec's. The ``model`` is one of `MODELS`;
     it has ``groups`` KV cache groups, each of which takes `BLOCK_BYTES` a block.
+    ``engine`` holds more arguments of the engine.
     """
     os.environ.update(
         VLLM_CPU_KVCACHE_SPACE="1",
@@ -54,7 +55,8 @@ def make_engine(**hotset):
             "cache_policy_module_path": hotset.pop("module_path", None),
         }
     beside = hotset.pop("beside", None)
-    settings = {}
+    settings = {"num_gpu_blocks_override": groups * GPU_BLOCKS}
+    settings.update(hotset.pop("engine", {}))
     if chunks is not None:
         ours = {
             "kv_connector": "OffloadingConnector",
@@ -76,7 +78,6 @@ def make_engine(**hotset):
         enforce_eager=True,
         max_model_len=512,
         block_size=BLOCK_TOKENS,
-        num_gpu_blocks_override=groups * GPU_BLOCKS,
         enable_prefix_caching=True,
         disable_log_stats=False,
         **settings,
@@ -134,6 +135,29 @@ def serve(llm, prompts, tags=(None,)):
         outputs.append(list(served.outputs[0].token_ids))
         cached.append(served.num_cached_tokens)
     return outputs, cached
+
+
+def serve_users(llm, prompts, users):
+    """As `serve`, for users who ask in turn and each wait for their answers."""
+    from vllm import SamplingParams
+
+    sampling = SamplingParams(
+        max_tokens=OUTPUT_TOKENS, temperature=0, ignore_eos=True, detokenize=False
+    )
+    engine, waiting, done = llm.llm_engine, iter(enumerate(prompts)), {}
+
+    def ask(number):
+        for i, prompt in itertools.islice(waiting, number):
+            engine.add_request(str(i), {"prompt_token_ids": prompt}, sampling)
+
+    ask(users)
+    while engine.has_unfinished_requests():
+        ended = [output for output in engine.step() if output.finished]
+        done.update((int(output.request_id), output) for output in ended)
+        ask(len(ended))
+    served = [done[i] for i in range(len(prompts))]
+    outputs = [list(output.outputs[0].token_ids) for output in served]
+    return outputs, [output.num_cached_tokens for output in served]
 
 
 def counters(llm):
