@@ -17,8 +17,8 @@ ENGINE = {
     "max_num_batched_tokens": STEP_TOKENS,
     "async_scheduling": False,
 }
-# One block of the GPU cache is vLLM's own. A step takes a second, and transfers are done
-# within one, as on the CPU build.
+# One block of the GPU cache is vLLM's own. A step takes a second, and transfers are
+# done within one, as on the CPU build.
 PROFILE = f"""
 name = "tiny"
 summary = "a step is a second"
