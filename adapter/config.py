@@ -2,7 +2,8 @@
 
 ``policy`` and ``admission`` name a policy and an admission rule, either as the command
 line does (``"marconi:decay=0.01"``) or as an object (``{"name": "marconi", "decay":
-0.01}``); ``policy_file`` names a file of `hotset tune` instead of both.
+0.01}``); ``policy_file`` names a file of `hotset tune` instead of both,
+which is looked at again every ``watch_s`` seconds (`hotset.adapter.policy_file`).
 ``trusted_tags`` says whether clients' tenants and ends of sessions count, ``record``
 what is recorded (`hotset.adapter.record_config`), ``log_every`` how many requests come
 to a line in the log, ``allow_hybrid`` whether vLLM's guard against Mamba layers may be
@@ -17,18 +18,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hotset.adapter.choice import Choice, read_admission, read_policy
 from hotset.adapter.evoke import asks_for_evoke, evoke_policy
 from hotset.adapter.record_config import record_config
 from hotset.adapter.recorder import RecordConfig
 from hotset.adapter.tuned_file import TunedFile, read_tuned
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.errors import PolicyError
-from hotset.policies.registry import ADMISSIONS, POLICIES, Registry
 
+_MAX_WATCH_S = 86_400.0
 _KEYS = (
     "policy",
     "admission",
     "policy_file",
+    "watch_s",
     "trusted_tags",
     "record",
     "log_every",
@@ -57,6 +60,8 @@ class AdapterConfig:
         Whether vLLM's guard against loads for Mamba layers may be lifted.
     tuned : TunedFile or None
         Where policy and admission come from.
+    watch_s : float
+        Seconds between two looks at it; 0 for none.
     """
 
     policy: PolicySpec
@@ -68,11 +73,16 @@ class AdapterConfig:
     log_every: int = 1000
     allow_hybrid: bool = False
     tuned: TunedFile | None = None
+    watch_s: float = 5.0
+
+    @property
+    def choice(self) -> Choice:
+        """Policy and admission rule."""
+        return Choice(self.policy, self.params, self.admission, self.admission_params)
 
     def describe(self) -> str:
         """Return the effective configuration on one line."""
-        admission = self.admission.label(self.admission_params)
-        text = f"policy {self.policy.label(self.params)}, admission {admission}"
+        text = self.choice.describe()
         if self.tuned is not None:
             text += f" ({self.tuned.path}: {self.tuned.verdict}: {self.tuned.reason})"
         return text + (f", recorded to {self.record.path}" if self.record else "")
@@ -110,9 +120,12 @@ def read_config(
     admission = given.get("admission", _stock_threshold(extra_config))
     environment = os.environ if environment is None else environment
     policy = _policy(extra_config, given, environment, faults)
-    rule = _read(ADMISSIONS, "admission", admission, faults)
-    if policy is not None and (policy[0].offline or policy[0].unbounded):
-        faults.append(f'"hotset": policy {policy[0].name} cannot run in a server')
+    rule = read_admission(admission, '"hotset": "admission"', faults)
+    watch_s = given.get("watch_s", AdapterConfig.watch_s)
+    if type(watch_s) not in (int, float) or not 0 <= watch_s <= _MAX_WATCH_S:
+        faults.append(
+            f'"hotset": "watch_s" is {watch_s!r}: seconds are needed, 0 for not at all'
+        )
     trusted_tags = _flag(given, "trusted_tags", faults)
     allow_hybrid = _flag(given, "allow_hybrid", faults)
     record = record_config(given.get("record"), faults)
@@ -125,7 +138,14 @@ def read_config(
     if faults or policy is None or rule is None:
         raise PolicyError("\n".join(faults))
     return AdapterConfig(
-        *policy, *rule, trusted_tags, record, log_every, allow_hybrid, tuned
+        *policy,
+        *rule,
+        trusted_tags,
+        record,
+        log_every,
+        allow_hybrid,
+        tuned,
+        float(watch_s),
     )
 
 
@@ -167,10 +187,10 @@ def _policy(
             faults.append(
                 '"evoke" and "hotset": "policy" both choose the policy: leave out one'
             )
-        return _read(POLICIES, "policy", given["policy"], faults)
+        return read_policy(given["policy"], '"hotset": "policy"', faults)
     if asks_for_evoke(extra_config, environment):
         return evoke_policy(extra_config, environment, faults)
-    return _read(POLICIES, "policy", "lru", faults)
+    return read_policy("lru", '"hotset": "policy"', faults)
 
 
 def _stock_threshold(extra_config: Mapping[str, Any]) -> Any:
@@ -182,13 +202,3 @@ def _stock_threshold(extra_config: Mapping[str, Any]) -> Any:
     if minimum < 2:
         return "always"
     return {"name": "threshold", "min_count": minimum, "max_tracker_size": size}
-
-
-def _read(
-    registry: Registry[Any], key: str, value: Any, faults: list[str]
-) -> tuple[Any, Params] | None:
-    try:
-        return registry.read(value)
-    except PolicyError as error:
-        faults.append(f'"hotset": "{key}": {error}')
-        return None

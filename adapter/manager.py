@@ -27,6 +27,7 @@ from hotset.adapter.compat import base
 from hotset.adapter.endings import Endings
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.live import Live, LiveRequests
+from hotset.adapter.policy_file import APPLIED, PolicyWatcher
 from hotset.adapter.tags import TagReader, Tags
 from hotset.adapter.tally import Tally
 from hotset.policies.driver import PolicyDriver
@@ -55,6 +56,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         Counts; default one without lines in the log.
     endings : Endings, optional
         Takes requests at their end.
+    watcher : PolicyWatcher, optional
+        Says when another policy is to go on.
     """
 
     def __init__(
@@ -64,6 +67,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         trusted_tags: bool = False,
         tally: Tally | None = None,
         endings: Endings | None = None,
+        watcher: PolicyWatcher | None = None,
     ) -> None:
         self.driver = driver
         self.tags = TagReader(trusted_tags)
@@ -72,6 +76,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         self._events: list[Any] | None = [] if enable_events else None
         self.tally = tally or Tally(driver)
         self.endings = endings or Endings(self.tally)
+        self.watcher = watcher
         self._requests = LiveRequests(self.endings.end)
 
     @property
@@ -246,6 +251,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
     def shutdown(self) -> None:
         """Write what is still to be recorded."""
         self.endings.close()
+        if self.watcher is not None:
+            self.watcher.close()
 
     def get_stats(self) -> Any:
         """Return what is new since the last call; vLLM asks each step, from 0.24 on."""
@@ -256,6 +263,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 tally.note_counts("invalid_tags", self.tags.invalid)
             if self.endings.recorder is not None:
                 tally.note_counts("recorded_requests", self.endings.recorder.counts)
+            if self.watcher is not None:
+                tally.note_counts("policy_files", self.watcher.counts)
             stats = compat.new_stats()
             tally.drain(stats)
             return None if stats.is_empty() else stats
@@ -266,6 +275,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
     def take_events(self) -> Iterable[Any]:
         """Return the events since the last call; every version calls this each step."""
         self._requests.end_step()
+        if self.watcher is not None:
+            self._retune(self.watcher)
         taken, self._events = self._events, None if self._events is None else []
         return taken or ()
 
@@ -315,6 +326,22 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         try:
             done = self.driver.complete(stored.keys, success=False)
             self._count(self.tally.note_written, len(done), False)
+        except Exception as error:
+            self._contain(error)
+
+    def _retune(self, watcher: PolicyWatcher) -> None:
+        """Go on under what the watched policy file asks for, if it is a new one."""
+        choice = watcher.take()
+        if choice is None:
+            return
+        try:
+            self.driver.retune(
+                choice.policy, choice.params, choice.admission, choice.admission_params
+            )
+            watcher.counts[APPLIED] += 1
+            compat.LOG.info(
+                "hotset: %d chunks go on under %s", len(self.driver), choice.describe()
+            )
         except Exception as error:
             self._contain(error)
 

@@ -90,6 +90,7 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
                 config.trusted_tags,
                 tally,
                 self._endings(config.record, tally),
+                _watcher(config),
             )
         return self._hotset_manager
 
@@ -168,3 +169,22 @@ def _hotset_faults(extra_config: Any) -> list[str]:
     except PolicyError as error:
         return str(error).splitlines()
     return []
+
+
+def _watcher(config: Any) -> Any:
+    """Return what watches the policy file; None where nothing is to be watched."""
+    if config.tuned is None or config.watch_s == 0:
+        return None
+    from hotset.adapter.policy_file import PolicyWatcher
+    from hotset.policies.driver import PolicyDriver
+
+    def prepare(choice: Any) -> None:
+        PolicyDriver(
+            choice.policy, choice.params, 2, choice.admission, choice.admission_params
+        ).warm_up()
+
+    watcher = PolicyWatcher(
+        config.tuned.path, config.watch_s, config.choice, prepare, compat.LOG
+    )
+    watcher.start()
+    return watcher

@@ -103,5 +103,5 @@ def read_json(path: str) -> Any:
         return json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise PolicyError(f"{path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PolicyError(f"{path}: no JSON: {error}") from None

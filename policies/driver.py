@@ -25,7 +25,7 @@ from hotset.policies.outcomes import Stored as Stored
 from hotset.policies.request import Request
 from hotset.policies.slots import EMPTY, block, unblock
 from hotset.policies.verbs import on_finish, on_hit, on_ready, on_request
-from hotset.policies.warm_up import use_every_call
+from hotset.policies.warm_up import use_all
 
 K = TypeVar("K", bound=Hashable)
 
@@ -61,8 +61,7 @@ class PolicyDriver(Generic[K]):
     ) -> None:
         if capacity < 1:
             raise PolicyError(f"capacity is {capacity} blocks: at least 1 is needed")
-        if spec.offline or spec.unbounded:
-            raise PolicyError(f"policy {spec.name} cannot run in a server")
+        _check(spec)
         self.spec = spec
         self.capacity = capacity
         self.now_s = 0.0
@@ -78,6 +77,7 @@ class PolicyDriver(Generic[K]):
         self._map: KeyMap[K] = KeyMap(capacity)
         self._is_written = bytearray(capacity)  # 1 while a slot is being written
         self._writing = np.frombuffer(self._is_written, np.bool_)
+        self._depths = np.zeros(capacity, np.int32)  # of blocks in their requests
         self._num_requests = 0
         self._keys_used = 0
 
@@ -88,12 +88,8 @@ class PolicyDriver(Generic[K]):
         """
         # A rule may refuse all that a small tier offers, so that nothing is stored.
         for rule, params in ((self._rule, self._rule_params), (ALWAYS, None)):
-            tier: PolicyDriver[int] = PolicyDriver(
-                self.spec, self._params, 2, rule, params
-            )
-            use_every_call(tier)
-            tier._cache.fall_back()
-            use_every_call(tier)
+            tier = PolicyDriver[int](self.spec, self._params, 2, rule, params)
+            use_all(tier, self.spec, self._params, rule, params)
 
     # What is there
 
@@ -238,15 +234,11 @@ class PolicyDriver(Generic[K]):
             return None
         taken, victims = result
         names = keys.keys if isinstance(keys, KeyBatch) else keys
+        self._depths[taken] = at[: len(taken)]
         stored = [names[i] for i in places[: len(taken)].tolist()]
-        return Stored(
-            stored,
-            self._map.forget(victims),
-            self._enter(stored, taken),
-            victims.tolist(),
-            unwanted,
-            len(places) - len(taken) if whole else 0,
-        )
+        evicted, entered = self._map.forget(victims), self._enter(stored, taken)
+        refused = len(places) - len(taken) if whole else 0
+        return Stored(stored, evicted, entered, victims.tolist(), unwanted, refused)
 
     def announce(
         self, request: Request, keys: Sequence[K], depths: Sequence[int]
@@ -267,6 +259,7 @@ class PolicyDriver(Generic[K]):
         """
         at = np.array(depths, np.int64)
         taken = self._cache.place(fold(keys), at, self._now(), request.fields)
+        self._depths[taken] = at
         self._enter(keys, taken)
 
     def complete(self, keys: Iterable[K], success: bool = True) -> list[K]:
@@ -322,6 +315,30 @@ class PolicyDriver(Generic[K]):
         """Take resident blocks out, whatever their state."""
         self._remove(self._resident(keys))
 
+    def retune(
+        self,
+        spec: PolicySpec,
+        params: Params,
+        admission: AdmissionSpec = ALWAYS,
+        admission_params: Params | None = None,
+    ) -> None:
+        """Go on under another policy and rule, with the blocks that are here.
+
+        The policy hears of them in the order of their last uses, see `carry_over`; all
+        else it learns from what comes. A rule that changes counts anew.
+        """
+        _check(spec)
+        state = spec.make(params, self.capacity, None)
+        rule_params = admission_params or admission.params()
+        if (admission, rule_params) != (self._rule, self._rule_params):
+            rule = GuardedAdmission(admission.name, admission.make(rule_params))
+            rule.num_faults = self._admission.num_faults
+            self._admission = rule
+            self._rule, self._rule_params = admission, rule_params
+        self.spec, self._params = spec, params
+        told = self._depths, self._now(), spec.age_unit
+        self._cache.replace(spec.name, state, spec.refuses(params), *told)
+
     def resident_slots(self) -> Int32Array:
         """Return the slots that are taken; goes through all of them."""
         return np.flatnonzero(self._slots.key != EMPTY).astype(np.int32)
@@ -375,3 +392,8 @@ class PolicyDriver(Generic[K]):
 
 def _folded(keys: Sequence[K] | KeyBatch[K]) -> Int64Array:
     return keys.folded if isinstance(keys, KeyBatch) else fold(keys)
+
+
+def _check(spec: PolicySpec) -> None:
+    if spec.offline or spec.unbounded:
+        raise PolicyError(f"policy {spec.name} cannot run in a server")

@@ -16,6 +16,7 @@ import numpy as np
 
 from hotset.policies.admission import AlwaysState, admission_kernels
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
+from hotset.policies.carry_over import carry_over, oldest_first
 from hotset.policies.linked import make_links
 from hotset.policies.lru import LinksState
 from hotset.policies.native import NativeCalls
@@ -251,6 +252,32 @@ class GuardedPolicy:
                 break
             self.fail("it chose impossible victims or places")
         return Placed(taken[:0], victims[:gone]) if gone else None
+
+    def replace(
+        self,
+        name: str,
+        state: Any,
+        refuses: bool,
+        depths: Int32Array,
+        now: float,
+        age_unit: str,
+    ) -> None:
+        """Go on under another policy, which takes over what is resident.
+
+        ``name``, ``state`` and ``refuses`` are those of the class; the rest is as in
+        `carry_over`.
+        """
+        links = self._links.state.links
+        order = np.empty(len(self.slots.key), np.int32)
+        found = self.run(oldest_first, links, len(order), order)
+        self._name, self._refuses = name, refuses
+        self._policy, self.fallen_back = _Bound(state), False
+        try:
+            carry_over(
+                self._policy.tell, self.slots, order[:found], depths, now, age_unit
+            )
+        except Exception as error:
+            self.fail(error)
 
     def fail(self, error: Exception | str) -> None:
         """Log and count a fault of the policy, and fall back."""

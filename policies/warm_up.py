@@ -34,3 +34,16 @@ def use_every_call(tier: Any) -> None:
     for _sight in range(2):
         tier.offer(tier.begin(), [5, 6])  # refused: a slot is being written
     tier.reset()
+
+
+def use_all(tier: Any, *run: Any) -> None:
+    """Make every call of a `PolicyDriver` of 2 slots, and again on its fallback.
+
+    ``run`` is what it runs: policy and parameters, rule and parameters.
+    """
+    use_every_call(tier)
+    tier.insert(tier.begin(), [1], [0])
+    tier.retune(*run)
+    tier.reset()
+    tier.fall_back()
+    use_every_call(tier)

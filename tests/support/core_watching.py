@@ -8,6 +8,7 @@ from pathlib import Path
 from support.core_config import BLOCK
 from support.core_engine import CoreEngine
 from support.core_scenarios import prompts, scenario, soak
+from support.tuned import tuned
 
 from hotset.adapter import compat
 from hotset.adapter.spec import HotsetOffloadingSpec
@@ -162,4 +163,45 @@ def metrics():
     assert sums["reuse_age_s", ()] == engine.num_loads
     for key, count in tally.totals.items():
         assert sums[key] == count, key
+    return [engine]
+
+
+@scenario
+def retuning():
+    """Other policy files while requests run: chunks stay, a wrong one is refused."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "tuned.json")
+        path.write_text(tuned("lru"))
+        hotset = {"policy_file": str(path), "watch_s": 3600}
+        engine = CoreEngine(12, 20, hotset, store_steps=2, load_steps=2)
+        watcher, driver = engine.manager.watcher, engine.driver
+        assert driver.spec.name == "lru"
+        make = prompts(24)
+        shared = [make(4 * BLOCK), make(3 * BLOCK), make(2 * BLOCK)]
+        texts = [tuned("marconi:reuse=log"), "{", tuned("lru"), "{}"]
+        for turn in range(24):
+            if turn % 6 == 3:
+                # With requests, loads and stores under way.
+                for i in range(3):
+                    engine.submit(f"at once {turn}.{i}", shared[i] + make(40), 3)
+                engine.step()
+                resident = len(driver)
+                before = driver.spec.name
+                path.write_text(texts[turn // 6] + " " * turn)
+                watcher.look()
+                engine.manager.take_events()
+                assert len(driver) == resident
+                is_wrong = turn // 6 % 2
+                assert (driver.spec.name == before) == bool(is_wrong), turn
+                engine.run()
+            engine.serve(f"r{turn}", shared[turn % 3] + make(50))
+            engine.reset_gpu()
+        assert driver.spec.name == "lru"
+        assert watcher.counts == {"applied": 2, "refused": 2}
+        assert engine.num_loads > 10
+        assert len(engine.victims) > 20
+        if compat.HAS_METRICS:
+            engine.manager.get_stats()
+            assert engine.manager.tally.total("policy_files") == 4
+        engine.manager.shutdown()
     return [engine]

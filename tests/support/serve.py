@@ -6,9 +6,31 @@ writes outputs, cached tokens and counters to the file that is named.
 
 import json
 import sys
+import time
 from pathlib import Path
 
 from support.vllm_engine import counters, make_engine, num_groups, serve, serve_users
+
+
+def replace_policy(llm, path, content, outcome, prompts):
+    """Write a policy file, and serve until the engine says what it did with it."""
+
+    def seen():
+        return sum(
+            metric.value
+            for metric in llm.get_metrics()
+            if metric.name == "vllm:hotset_policy_files"
+            and metric.labels["outcome"] == outcome
+        )
+
+    before = seen()
+    Path(path).write_text(content)
+    for _ in range(1000):
+        serve(llm, prompts)
+        if seen() > before:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"{path} was not {outcome}")
 
 
 def main():
@@ -20,6 +42,11 @@ def main():
         outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
     answer["groups"] = num_groups(llm)
+    if job.get("files"):
+        for path, content, outcome in job["files"]:
+            replace_policy(llm, path, content, outcome, job["prompts"][:2])
+        answer["after_files"] = serve(llm, job["prompts"])
+        answer["counters_after"] = counters(llm)
     if job.get("metrics_text"):
         from prometheus_client import generate_latest
 
