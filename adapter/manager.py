@@ -11,8 +11,9 @@ The one call that raises is `HotsetManager.prepare_load` for a chunk that no loo
 found: any answer would let the engine read another prompt's KV.
 
 Memory for each resident chunk under `lru`, measured in a process that serves a million
-of them: 175 to 180 bytes. 80 are the key, about 60 its entries in the maps from keys to
-slots and back, 25 the arrays (slot table, the policy's links and the fallback's).
+of them: 195 to 205 bytes. 80 are the key, about 60 its entries in the maps from keys to
+slots and back, 39 the arrays (slot table, the policy's links and the fallback's, depth,
+what the tally keeps).
 """
 
 from __future__ import annotations

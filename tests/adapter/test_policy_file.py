@@ -82,7 +82,7 @@ def test_the_keys_in_the_configuration(path):
     assert config.choice == read_policy_file(name)[0]
     assert read_config({}).watch_s == 5
     for wrong in (-1, True, "5", float("nan"), 1e9):
-        with pytest.raises(PolicyError, match='"watch_s" is .*0 for not at all'):
+        with pytest.raises(PolicyError, match=r'"watch_s" is .*0 for not at all'):
             read_config({"hotset": {"watch_s": wrong}})
 
 
