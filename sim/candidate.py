@@ -104,6 +104,8 @@ def from_configuration(values: Any, name: str) -> Candidate:
             f"{name}: a configuration of another package: hotset export --from {name} "
             "says what it is in hotset's terms"
         )
+    if values.get("format") == "hotset-tuned" and values.get("verdict") != "deploy":
+        return candidate("lru")  # what a server runs with such a file
     try:
         own = extra.get("hotset", extra)
         if isinstance(own, Mapping) and "policy" in own:

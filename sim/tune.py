@@ -14,6 +14,7 @@ from typing import Any
 from hotset.policies.errors import PolicyError
 from hotset.policies.sources import digest_of
 from hotset.sim.candidate import Candidate, candidate
+from hotset.sim.drift import Drift
 from hotset.sim.evaluate import Evaluator, first_of_holdout, make_evaluator
 from hotset.sim.ledger import Ledger, Settled, fault_of
 from hotset.sim.study import check_reuse
@@ -107,6 +108,16 @@ class TuneResult:
     neighbours: list[Neighbour]
     at_bounds: list[str]
     splits: list[Split]
+
+    @property
+    def drift(self) -> Drift | None:
+        """The current file's promise beside what it gains here; None without one."""
+        plan, row = self.evaluator.plan, self.verdict.row("current")
+        if plan.promise is None or row is None or row.gain is None:
+            return None
+        if plan.promise.objective != plan.objectives[0].name:
+            return None
+        return Drift(plan.promise.gain, row.gain)
 
     @property
     def warnings(self) -> list[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json as json_text
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+import math
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,17 +18,11 @@ from hotset.sim.options import (
     TailRule,
     bytes_of_a_token,
     check_picture,
-    print_warnings,
-    table_console,
 )
-from hotset.traces.commands import write_json
 from hotset.traces.trace_input import TraceInput, takes_trace
 
 if TYPE_CHECKING:
-    from hotset.sim.candidate import Candidate
-    from hotset.sim.ledger import Settled
     from hotset.sim.profile import Profile
-    from hotset.sim.tune_plan import TunePlan
 
 _POLICIES = ["weighted,guard,adaptive,relevance,marconi"]
 _BOTH = ["always,threshold"]
@@ -132,6 +125,17 @@ def tune(
             "--plot", help="Draw trials, sensitivity and verdict: .png or .svg."
         ),
     ] = None,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch",
+            help="TRACE is a folder: tune on each recording that is finished there, "
+            "and say whether OUT still keeps its promise.",
+        ),
+    ] = False,
+    every: Annotated[
+        float, typer.Option("--every", help="With --watch: seconds between looks.")
+    ] = 60.0,
     engine: EngineOption = "none",
     gpu_blocks: GpuBlocksOption = 0,
     chunk_tokens: ChunkTokensOption = None,
@@ -163,16 +167,17 @@ def tune(
     from hotset.sim.parallel import check_jobs
     from hotset.sim.samplers import check_sampler
     from hotset.sim.trial_store import check_storage
-    from hotset.sim.tune import run_tune
     from hotset.sim.tune_plan import TunePlan, make_space
-    from hotset.sim.tune_report import print_tuning
-    from hotset.sim.tuned import as_json
+    from hotset.sim.tune_session import Session
 
     workers = check_jobs(jobs)
     check_picture(plot)
-    kept = storage or str(out.with_suffix(".journal"))
-    check_storage(kept, workers)
+    check_storage(storage or "", workers)
     machine = _profile(profile)
+    if watch and (current is not None or plot is not None):
+        raise PolicyError("--watch: not with --current, which is OUT, or --plot")
+    if not 0 < every < math.inf:
+        raise PolicyError(f"--every {every}: more than 0 s is needed")
     if machine is not None and (kv_bytes_per_token is not None or model is not None):
         raise PolicyError("--profile: it says what a token takes; give nothing else")
     of_token = bytes_of_a_token(kv_bytes_per_token, model)
@@ -188,7 +193,6 @@ def tune(
         kv_bytes_per_token=of_token if machine is None else machine.kv_bytes_per_token,
         profile=machine,
         speed=speed,
-        current=None if current is None else _current(current),
         fit=fit,
         trials=trials,
         timeout_s=timeout,
@@ -197,29 +201,27 @@ def tune(
         min_gain=min_gain,
         walk_forward=walk_forward,
     )
-    journal = None if "://" in kept else Path(kept)
     own = Path(profile) if profile is not None and profile.endswith(".toml") else None
-    loaded = source.load(
-        {"--out": out, "--storage": journal, "--plot": plot},
-        {"--model": model, "--current": current, "--profile": own},
+    session = Session(
+        plan=plan,
+        out=out,
+        plot=plot,
+        storage=storage,
+        jobs=workers,
+        current=current,
+        inputs={"--model": model, "--profile": own},
     )
     try:
-        with _live_line(plan) as (started, progress):
-            result = run_tune(loaded, plan, kept, workers, progress, started)
+        if watch:
+            session.watch(source, every)
+        else:
+            session.run(source)
     except KeyboardInterrupt:
         typer.echo(
-            f"interrupted: finished trials are in {kept}; the same command goes on",
+            "interrupted: finished trials are kept, and the same command goes on",
             err=True,
         )
         raise typer.Exit(_INTERRUPTED) from None
-    # The file before the table: standard output may be gone by now.
-    write_json(as_json(result), out)
-    if plot is not None:
-        from hotset.sim.plots_tune import plot_tuning
-
-        plot_tuning(result, plot)
-    print_tuning(result, table_console())
-    print_warnings(result.warnings)
 
 
 def _words(texts: Sequence[str]) -> list[str]:
@@ -230,64 +232,3 @@ def _profile(name: str | None) -> Profile | None:
     from hotset.sim.profile import load_profile
 
     return None if name is None else load_profile(name)
-
-
-def _current(path: Path) -> Candidate:
-    from hotset.policies.errors import PolicyError
-    from hotset.sim.candidate import from_configuration
-
-    try:
-        values: Any = json_text.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise PolicyError(f"--current {path}: {error.strerror}") from None
-    except ValueError as error:
-        raise PolicyError(f"--current {path}: no JSON: {error}") from None
-    return from_configuration(values, f"--current {path}")
-
-
-@contextmanager
-def _live_line(
-    plan: TunePlan,
-) -> Iterator[tuple[Callable[[int], None], Callable[[Sequence[Settled]], None] | None]]:
-    """Show best so far, trials per second and time left, on a terminal."""
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
-
-    from hotset.sim.trials import best_of
-
-    console = Console(stderr=True)
-
-    def started(num_known: int) -> None:
-        if num_known:
-            console.print(f"going on from {num_known} trials", highlight=False)
-
-    if not console.is_terminal:
-        yield started, None
-        return
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[speed]}"),
-        TimeRemainingColumn(),
-    )
-    with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("tuning", total=plan.trials, speed="")
-
-        def progress(settled: Sequence[Settled]) -> None:
-            done = bar.tasks[0]
-            speed = "" if done.speed is None else f"{done.speed:.1f} trials/s"
-            able = [each for each in settled if not each.fault]
-            told = "tuning"
-            if able:
-                best = best_of(able, plan.objectives)
-                told = f"best {best.score.values[0]:.4g} {best.candidate.policy.name}"
-            bar.update(task, completed=len(settled), description=told, speed=speed)
-
-        yield started, progress

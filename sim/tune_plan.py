@@ -11,6 +11,7 @@ from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.sim.candidate import Candidate, candidate
 from hotset.sim.capacity import Capacity
+from hotset.sim.drift import Promise
 from hotset.sim.engines import EngineRules
 from hotset.sim.objectives import Objective
 from hotset.sim.profile import Profile
@@ -45,6 +46,8 @@ class TunePlan:
         How much faster than in the trace requests come, in time.
     current : Candidate, optional
         What the user runs today.
+    promise : Promise, optional
+        What the file of `current` says that it gains.
     fit : float
         Share of the requests, from the first on, that are searched on; the rest is
         the holdout.
@@ -76,6 +79,7 @@ class TunePlan:
     profile: Profile | None = None
     speed: float = 1.0
     current: Candidate | None = None
+    promise: Promise | None = None
     fit: float = 0.5
     trials: int = 200
     timeout_s: float | None = None

@@ -43,6 +43,8 @@ def print_tuning(result: TuneResult, console: Console) -> None:
         console.print()
     console.print(Text(f"verdict: {verdict.decision}", style="bold"))
     console.print(Text(verdict.reason), soft_wrap=True)
+    if result.drift is not None:
+        console.print(Text(result.drift.text), soft_wrap=True)
 
 
 def _table(result: TuneResult) -> Table:

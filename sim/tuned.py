@@ -30,6 +30,8 @@ DEFINITIONS = {
     "lower, upper": f"one-sided bounds of the gain, of {CONFIDENCE:g} confidence",
     "miss_change": "change of the missed tokens against lru, a share of lru's",
     "by_part": f"the gain in each of {PARTS} equal parts of the whole trace",
+    "drift": "the gain that the current tuned file promised beside the one that it has "
+    "on this holdout: within, below or above the promised bounds",
     "sensitivity": "objectives on the fit part with one parameter changed",
     "verdict": "deploy: the lower bound of the best's gain is above min_gain; "
     "keep-lru: it is not; offload-does-not-pay: the upper bound of what the best gets "
@@ -141,6 +143,7 @@ def _evidence(result: TuneResult) -> dict[str, Any]:
             for each in result.neighbours
         ],
         "at_bounds": result.at_bounds,
+        "drift": None if result.drift is None else result.drift.as_json(),
     }
 
 

@@ -55,7 +55,7 @@ def test_plots_are_imported_by_commands_only():
     names += ("simulate_commands.py",)
     assert users == [ROOT / "sim" / name for name in names]
     users = [path for path in MODULES if "hotset.sim.plots_tune" in set(imports(path))]
-    assert users == [ROOT / "sim" / "tune_commands.py"]
+    assert users == [ROOT / "sim" / "tune_session.py"]
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 

@@ -116,7 +116,7 @@ def test_an_interruption_says_how_to_go_on(tmp_path, monkeypatch):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("hotset.sim.tune.run_tune", interrupted)
+    monkeypatch.setattr("hotset.sim.tune_session.run_tune", interrupted)
     out = run("tune", "sample", *COMMON, "--out", tmp_path / "t.json", code=130)
     assert "the same command goes on" in out
     assert not (tmp_path / "t.json").exists()
@@ -181,3 +181,39 @@ def test_pictures(kind, tmp_path):
     assert head.startswith(b"\x89PNG") if kind == "png" else b"<svg" in head
     out = run("tune", "sample", *COMMON, "--plot=t.pdf", code=2)
     assert "allowed endings are .png and .svg" in out
+
+
+def test_watching_a_folder(tmp_path, monkeypatch):
+    """The first answer goes to OUT, later ones beside it; a bad recording is told."""
+    folder, out = tmp_path / "recordings", tmp_path / "tuned.json"
+    folder.mkdir()
+    names = [folder / name for name in ("one.jsonl.gz", "bad.jsonl", "two.jsonl.gz")]
+    for name in names:
+        name.write_bytes(sample_path().read_bytes())
+    names[1].write_text("{}\n")
+    monkeypatch.setattr("hotset.sim.tune_session.fresh_recordings", lambda *_: names)
+    shown = run("tune", folder, "--watch", *COMMON, "--out", out)
+    assert "promised" in shown
+    assert "bad.jsonl: " in shown
+    first = json.loads(out.read_text())
+    second = json.loads((tmp_path / "tuned.two.jsonl.gz.json").read_text())
+    assert first["evidence"]["drift"] is None
+    assert second["evidence"]["drift"]["outcome"] == "within"
+    assert second["search"]["current"]["policy"] == first["policy"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--watch", "--current=t.json"], "--watch: not with --current"),
+        (["--watch", "--plot=t.png"], "--watch: not with --current"),
+        (["--watch", "--every=0"], "--every 0.0: more than 0 s"),
+        (["--watch", "--out=folder/t.json"], "where it would be a recording"),
+    ],
+)
+def test_what_cannot_be_watched(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    out = run("tune", "folder", *COMMON, *arguments, code=2)
+    assert said in out
+    assert len(out.splitlines()) == 1
