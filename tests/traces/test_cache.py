@@ -209,7 +209,8 @@ def test_processes_that_write_the_same_entry(tmp_path):
 def test_a_hundred_million_accesses_are_loaded(tmp_path):
     """From the cache, and with little memory of its own: columns are mapped."""
     num_requests, length = 200_000, 500
-    ids = np.arange(num_requests * length, dtype=np.int32) // 3
+    prompt = np.arange(num_requests, dtype=np.int32) // 3
+    ids = (prompt[:, None] * length + np.arange(length, dtype=np.int32)).ravel()
     trace = Trace(
         block_tokens=16,
         request_offsets=np.arange(num_requests + 1) * length,
