@@ -39,7 +39,7 @@ _MALFORMED = (
     TypeError,
     AttributeError,
     ArithmeticError,
-    RecursionError,
+    RuntimeError,
 )
 
 _COLUMNS = ("arrival_s", "input_tokens", "output_tokens", "session")
@@ -90,6 +90,7 @@ def _describe(trace: Trace) -> dict[str, Any]:
     """Metadata: all that the columns do not say, as JSON values."""
     return {
         "version": _VERSION,
+        "requests": trace.num_requests,
         "block_tokens": trace.block_tokens,
         "id_scope": trace.id_scope,
         "chained": trace.chained,
@@ -138,19 +139,18 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
     try:
         file = pq.ParquetFile(io.BytesIO(data), page_checksum_verification=True)
         metadata = (file.schema_arrow.metadata or {}).get(_KEY)
-        table = None if metadata is None else file.read()
     except (*_MALFORMED, OSError, pa.ArrowException) as error:
-        reason = show(str(error).partition("\n")[0])
-        raise TraceError(
-            f"{source.path}: the Parquet file is corrupt: {reason}"
-        ) from error
+        raise _corrupt(source, error) from error
     if metadata is None:
         raise TraceError(
             f"{source.path}: a Parquet file, but not a trace written by hotset "
             f"(its schema has no {_KEY.decode()} entry)"
         )
     try:
-        return _build(source, table, json.loads(metadata))
+        described = json.loads(metadata)
+        _check_sizes(source, file.metadata, described)
+        table = _read_table(source, file)
+        return _build(source, table, described)
     except TraceError:
         raise
     except (*_MALFORMED, pa.ArrowException) as error:
@@ -159,13 +159,44 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
         ) from error
 
 
-def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
-    """Trace of a table and its description."""
+def _corrupt(source: Source, reason: object) -> TraceError:
+    text = show(str(reason).partition("\n")[0])
+    return TraceError(f"{source.path}: the Parquet file is corrupt: {text}")
+
+
+def _check_sizes(source: Source, metadata: Any, described: dict[str, Any]) -> None:
+    """Check numbers of rows before memory is taken for them.
+
+    A damaged number is not noticed by the library, which takes memory for it.
+    """
     if described["version"] not in _READABLE:
         raise TraceError(
             f"{source.path}: exchange form of version {described['version']}, "
             f"allowed: {', '.join(map(str, _READABLE))}"
         )
+    # Of columns nothing is asked: where they are damaged, the library aborts.
+    num_rows = [
+        metadata.row_group(at).num_rows for at in range(metadata.num_row_groups)
+    ]
+    if min(num_rows, default=0) < 0 or sum(num_rows) != metadata.num_rows:
+        raise _corrupt(source, "numbers of rows differ")
+    # The first version does not say how many were written.
+    if metadata.num_rows != described.get("requests", metadata.num_rows):
+        raise _corrupt(source, "not as many rows as were written")
+
+
+def _read_table(source: Source, file: Any) -> Any:
+    """Rows of a file whose sizes are right."""
+    import pyarrow as pa
+
+    try:
+        return file.read()
+    except (*_MALFORMED, OSError, pa.ArrowException) as error:
+        raise _corrupt(source, error) from error
+
+
+def _build(source: Source, table: Any, described: dict[str, Any]) -> Trace:
+    """Trace of a table and its description."""
     columns = {
         name: table[name].combine_chunks().to_numpy(zero_copy_only=False)
         for name in (*_COLUMNS, *OPTIONAL)
