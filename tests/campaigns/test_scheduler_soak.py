@@ -15,7 +15,10 @@ BLOCKS_PER_REQUEST = 1.4
 
 
 def policies_of(campaign):
-    """Return lru and two others; `test_manager_soak` has them all."""
+    """Return lru, always at full length, and two others.
+
+    `test_manager_soak` has them all.
+    """
     others = [name for name in online_names() if name != "lru"]
     return ["lru", *campaign.chance("soak").sample(others, 2)]
 
@@ -23,9 +26,9 @@ def policies_of(campaign):
 def test_no_error_no_fallback_no_pin(campaign):
     from support.core_scenarios import soak
 
-    count = campaign.share(REQUESTS)
-    chunks = max(8, int(count * BLOCKS_PER_REQUEST) // 100)
     for name in policies_of(campaign):
+        count = REQUESTS if name == "lru" else campaign.share(REQUESTS)
+        chunks = max(8, int(count * BLOCKS_PER_REQUEST) // 100)
         engine = soak(
             count,
             chunks,
