@@ -18,12 +18,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from hotset.adapter.choice import Choice, read_admission, read_policy
+from hotset.adapter.choice import read_admission, read_policy
 from hotset.adapter.evoke import asks_for_evoke, evoke_policy
 from hotset.adapter.record_config import record_config
 from hotset.adapter.recorder import RecordConfig
 from hotset.adapter.tuned_file import TunedFile, read_tuned
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
+from hotset.policies.choice import Choice
 from hotset.policies.errors import PolicyError
 
 _MAX_WATCH_S = 86_400.0

@@ -13,8 +13,9 @@ import threading
 from collections import Counter, deque
 from collections.abc import Callable
 
-from hotset.adapter.choice import Choice, read_admission, read_policy
+from hotset.adapter.choice import read_admission, read_policy
 from hotset.adapter.tuned_file import read_tuned
+from hotset.policies.choice import Choice
 from hotset.policies.errors import PolicyError
 
 _LOG = logging.getLogger(__name__)

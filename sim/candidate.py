@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
+from hotset.policies.base import known_names
+from hotset.policies.choice import Choice
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
 
@@ -15,22 +15,8 @@ _KEYS = ("policy", "admission")
 _STOCK_POLICIES = ("lru", "arc")
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """An eviction policy and an admission rule.
-
-    Parameters
-    ----------
-    policy, params : PolicySpec, Params
-        The eviction policy.
-    admission, admission_params : AdmissionSpec, Params
-        The admission rule.
-    """
-
-    policy: PolicySpec
-    params: Params
-    admission: AdmissionSpec
-    admission_params: Params
+class Candidate(Choice):
+    """An eviction policy and an admission rule that a search may try."""
 
     @property
     def label(self) -> str:
