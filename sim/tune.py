@@ -148,6 +148,7 @@ def run_tune(
     jobs: int = 1,
     progress: Progress | None = None,
     started: Callable[[int], None] | None = None,
+    cluster: str | None = None,
 ) -> TuneResult:
     """Search, and judge the best.
 
@@ -166,6 +167,9 @@ def run_tune(
         Told the trials so far, after each batch.
     started : callable, optional
         Told how many trials an earlier run has left.
+    cluster : str, optional
+        A Ray cluster that runs candidates, see `hotset.sim.ray_workers`; changes
+        nothing in the result.
 
     Raises
     ------
@@ -183,7 +187,7 @@ def run_tune(
     # Raises where an objective has no meaning on this trace, at once and for all.
     evaluator.score(candidate(BASELINE), first)
     name = study_name(trace, plan)
-    with make_workers(evaluator, first, jobs) as workers:
+    with make_workers(evaluator, first, jobs, cluster) as workers:
         with open_study(storage, name, plan.objectives) as kept:
             search = _search(plan, Ledger(*kept))
             if started is not None:
@@ -209,7 +213,7 @@ def run_tune(
         verdict=judge(evaluator, best.candidate),
         neighbours=neighbours,
         at_bounds=plan.space.at_bounds(best.candidate),
-        splits=_walk_forward(evaluator, jobs),
+        splits=_walk_forward(evaluator, jobs, cluster),
     )
 
 
@@ -285,7 +289,7 @@ def _neighbours(plan: TunePlan, best: Candidate, workers: Workers) -> list[Neigh
     return [each for each in found if not fault_of(each.score)]
 
 
-def _walk_forward(evaluator: Evaluator, jobs: int) -> list[Split]:
+def _walk_forward(evaluator: Evaluator, jobs: int, cluster: str | None) -> list[Split]:
     """Search on longer and longer beginnings; judge each on the part behind it."""
     plan, trace = evaluator.plan, evaluator.trace
     count = trace.num_requests
@@ -298,7 +302,7 @@ def _walk_forward(evaluator: Evaluator, jobs: int) -> list[Split]:
             continue
         fit = dataclasses.replace(plan, timeout_s=None)
         with (
-            make_workers(evaluator, begin, jobs) as workers,
+            make_workers(evaluator, begin, jobs, cluster) as workers,
             open_study(None, "walk-forward", plan.objectives) as kept,
         ):
             search = _search(fit, Ledger(*kept))

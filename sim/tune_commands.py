@@ -133,6 +133,15 @@ def tune(
             "and say whether OUT still keeps its promise.",
         ),
     ] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            "--ray",
+            metavar="auto|ADDRESS",
+            help="Run trials as tasks of a Ray cluster: the one this machine belongs "
+            "to (auto), one started for this search (local), or one at an address.",
+        ),
+    ] = None,
     every: Annotated[
         float, typer.Option("--every", help="With --watch: seconds between looks.")
     ] = 60.0,
@@ -210,6 +219,7 @@ def tune(
         jobs=workers,
         current=current,
         inputs={"--model": model, "--profile": own},
+        cluster=ray,
     )
     try:
         if watch:

@@ -47,6 +47,8 @@ class Session:
         The current configuration.
     inputs : mapping
         Other input files by option, None where not given.
+    cluster : str or None
+        A Ray cluster that runs the trials.
     """
 
     plan: TunePlan
@@ -56,6 +58,7 @@ class Session:
     jobs: int
     current: Path | None
     inputs: Mapping[str, Path | None]
+    cluster: str | None = None
 
     def run(self, source: TraceInput) -> TuneResult:
         """Tune on a trace; write the answer and show it.
@@ -80,7 +83,9 @@ class Session:
             {**self.inputs, "--current": self.current},
         )
         with _live_line(plan) as (started, progress):
-            result = run_tune(trace, plan, kept, self.jobs, progress, started)
+            result = run_tune(
+                trace, plan, kept, self.jobs, progress, started, self.cluster
+            )
         # The file before the table: standard output may be gone by now.
         write_json(as_json(result), self.out)
         if self.plot is not None:

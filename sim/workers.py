@@ -194,8 +194,28 @@ def _run(candidate: Candidate) -> Score:
 
 
 @contextlib.contextmanager
-def make_workers(evaluator: Evaluator, stop: int, jobs: int) -> Iterator[Workers]:
-    """Yield `Workers` for the first ``stop`` requests of an evaluator's trace."""
+def make_workers(
+    evaluator: Evaluator, stop: int, jobs: int, cluster: str | None = None
+) -> Iterator[Workers]:
+    """Yield `Workers` for the first ``stop`` requests of an evaluator's trace.
+
+    Parameters
+    ----------
+    evaluator : Evaluator
+        Its trace and plan are what is run.
+    stop : int
+        Requests.
+    jobs : int
+        Processes on this machine.
+    cluster : str, optional
+        A Ray cluster that runs them instead, see `hotset.sim.ray_workers`.
+    """
+    if cluster is not None:
+        from hotset.sim.ray_workers import RayTasks
+
+        with RayTasks(evaluator.trace, evaluator.plan, stop, cluster, jobs) as tasks:
+            yield tasks
+        return
     if jobs == 1:
         yield InProcess(evaluator, stop)
         return

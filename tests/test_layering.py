@@ -19,7 +19,7 @@ FOREIGN = {
     "traces": {"numpy", "pandas", "pyarrow", "orjson", "zstandard", "typer", "rich"}
     | {"tokenizers"},
     "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"}
-    | {"sqlalchemy"},  # which optuna brings along
+    | {"sqlalchemy", "ray"},  # optuna brings along the first
     "adapter": {"numpy", "numba", "typer", "rich", "vllm", "torch"},
 }
 MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
