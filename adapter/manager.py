@@ -122,7 +122,6 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         A chunk that is found stays until the request loads it or the step ends.
         """
         try:
-            self.tally.num_lookups += 1
             status = self.driver.lookup(key)
             live = self._requests.find(req_context)
             if compat.HAS_POSITIONS and live is not None and not live.is_started:
@@ -131,6 +130,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 if live is not None:
                     self._requests.note_found(live, key)
                 return _HIT
+            self.tally.num_misses += 1
             return _MISS if status is Status.MISS else _PENDING
         except Exception as error:
             self._contain(error)

@@ -25,7 +25,8 @@ from hotset.traces.metric_names import METRICS, PREFIX, TOKENS
 _LOG = logging.getLogger(__name__)
 
 SOURCES = (*SOURCE_TYPES, "none")  # by index into SOURCE_TYPES, -1 is the last
-WARN_STORES = 10_000  # chunks stored without a load before that is said
+# So many chunks stored for so many requests without a load, and that is said.
+WARN_STORES, WARN_REQUESTS = 10_000, 100
 _NO_LABELS: tuple[str, ...] = ()
 _GAUGES = tuple(metric.name for metric in METRICS if metric.kind == "gauge")
 
@@ -50,8 +51,8 @@ class Tally:
     ----------
     totals : Counter
         Sums by (name, label values) since the start.
-    num_lookups : int
-        Chunks that vLLM looked up.
+    num_misses : int
+        Look-ups of chunks that could not be loaded.
     """
 
     def __init__(
@@ -64,7 +65,7 @@ class Tally:
     ) -> None:
         self.driver = driver
         self.totals: Counter[tuple[str, tuple[str, ...]]] = Counter()
-        self.num_lookups = 0
+        self.num_misses = 0
         self._new: Counter[tuple[str, tuple[str, ...]]] = Counter()
         self._ages_s: list[float] = []
         self._shown: dict[str, float] = {}
@@ -75,7 +76,7 @@ class Tally:
         self._log = log
         self._clock = clock
         self._line: Counter[str] = Counter()
-        self._has_warned = False
+        self._may_warn = True  # until the first load
         capacity = driver.capacity
         self._source = np.zeros(capacity, np.int8)
         self._is_unused = np.zeros(capacity, np.bool_)
@@ -119,6 +120,7 @@ class Tally:
         """Count chunks that are loaded for a request."""
         if not slots:
             return
+        self._may_warn = False
         at, now_s = np.array(slots, np.int32), self._clock()
         self._by_source("loaded", at)
         self._ages_s.append(float(now_s - self._used_s[at].min()))
@@ -222,14 +224,14 @@ class Tally:
 
     def _warn_of_no_loads(self) -> None:
         """Say once that much was stored and nothing loaded, and what that may mean."""
-        if self._has_warned or self.total("loaded"):
+        if not self._may_warn:
             return
         stores = self.total("stores")
-        if stores < WARN_STORES:
+        if stores < WARN_STORES or self.total("requests") < WARN_REQUESTS:
             return
-        self._has_warned = True
+        self._may_warn = False
         dropped = self.total("dropped_unused")
-        if self.num_lookups == 0:
+        if self.num_misses == 0:
             cause = (
                 "vLLM looked nothing up: the GPU cache holds all that comes again, or "
                 f"prompts are shorter than a chunk of {self._chunk_tokens} tokens, or "

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from hotset.adapter.tally import SOURCES, WARN_STORES, Tally
+from hotset.adapter.tally import SOURCES, WARN_REQUESTS, WARN_STORES, Tally
 from hotset.policies import ADMISSIONS, POLICIES
 from hotset.policies.driver import PolicyDriver
 from hotset.traces.metric_names import METRICS, PREFIX, TOKENS
@@ -207,7 +207,7 @@ def test_a_line_for_every_so_many_requests(caplog):
 
 
 @pytest.mark.parametrize(
-    ("capacity", "lookups", "said"),
+    ("capacity", "misses", "said"),
     [
         (WARN_STORES, 0, "looked nothing up"),
         (WARN_STORES, 500, "no prompt began as a stored one"),
@@ -215,21 +215,32 @@ def test_a_line_for_every_so_many_requests(caplog):
     ],
 )
 def test_many_stores_and_no_load_are_said_once_with_a_cause(
-    capacity, lookups, said, caplog
+    capacity, misses, said, caplog
 ):
     tier = Tier(capacity, chunk_tokens=16)
-    tier.tally.num_lookups = lookups
+    tier.tally.num_misses = misses
     for start in range(0, 2 * WARN_STORES, 100):
         if start == WARN_STORES - 100:
             assert not caplog.records
+        tier.tally.note_end()
         tier.store(list(range(start, start + 100)))
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     assert said in record.getMessage()
 
 
+def test_a_few_long_requests_are_no_reason_to_warn(caplog):
+    tier = Tier(2 * WARN_STORES)
+    for start in range(0, 2 * WARN_STORES, 1000):
+        tier.tally.note_end()
+        tier.store(list(range(start, start + 1000)))
+    assert not caplog.records
+
+
 def test_after_a_load_nothing_is_said(caplog):
     tier = Tier(100)
+    for _ in range(2 * WARN_REQUESTS):
+        tier.tally.note_end()
     tier.store([1])
     tier.load([1])
     tier.driver.unpin([1])
