@@ -17,6 +17,15 @@ from hotset.traces.columns import Columns, Described, build
 from hotset.traces.errors import TraceError
 from hotset.traces.files import Source
 from hotset.traces.formats import FormatSpec, head_lines
+from hotset.traces.json_batch import (
+    counts,
+    flat_rows,
+    numbers,
+    session_codes,
+    session_names,
+    small_ids,
+    texts,
+)
 from hotset.traces.json_ids import IdCodes, has_float, take_ids
 from hotset.traces.json_rows import (
     SessionCodes,
@@ -68,6 +77,31 @@ class _Rows:
         self.columns.add(
             timestamp_ms, input_tokens, output_tokens, session, ids, source_type
         )
+
+    def add_usual(self, raws: list[bytes]) -> bool:
+        """Append rows at once where all are as usual; tells whether they are."""
+        if (rows := flat_rows(raws)) is None:
+            return False
+        marks, sizes = counts(rows, MARK, 1), counts(rows, "block_size", 1)
+        times_ms = numbers(rows, "timestamp")
+        tokens = counts(rows, "input_length", 1)
+        outputs = counts(rows, "output_length", 0)
+        ids, names = small_ids(rows, "hash_ids"), session_names(rows, "session_id")
+        types = texts(rows, "type", self.columns.type_codes)
+        if marks is None or sizes is None or times_ms is None or tokens is None:
+            return False
+        if outputs is None or ids is None or names is None or types is None:
+            return False
+        block_tokens = self.block_tokens or sizes[0]
+        if set(marks) != {VERSION} or set(sizes) != {block_tokens}:
+            return False
+        if ids.sizes != [each // block_tokens for each in tokens]:
+            return False
+        self.block_tokens = block_tokens
+        sessions = session_codes(names, self._sessions)
+        given = types if set(types) != {None} else None
+        self.columns.extend(times_ms, tokens, outputs, sessions, ids, given)
+        return True
 
 
 def _check_number(ids: array[int], input_tokens: int, block_tokens: int) -> None:
@@ -134,7 +168,7 @@ def read(source: Source, bad_rows: BadRows, options: ReadOptions) -> Trace:
         If the file as a whole is of no use.
     """
     rows, lines = _Rows(), _WholeRows(source.lines())
-    read_rows(lines, bad_rows, rows.add)
+    read_rows(lines, bad_rows, rows.add, rows.add_usual)
     columns = rows.columns
     if not columns.ids:
         raise TraceError(

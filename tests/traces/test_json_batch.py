@@ -15,9 +15,17 @@ CHAINED = ReadOptions(time_unit="ms", block_tokens=512, chained=True)
 NAMES = {
     "mooncake": ("timestamp", "input_length", "output_length", "hash_ids"),
     "qwen-bailian": ("timestamp", "input_length", "output_length", "hash_ids"),
+    "recording": ("timestamp", "input_length", "output_length", "hash_ids"),
     "jsonl": ("time", "input", "output", "ids"),
 }
-READERS = {"mooncake": "mooncake", "qwen-bailian": "qwen_bailian", "jsonl": "declared"}
+SMALL_BLOCKS = ("qwen-bailian", "recording")
+RECORDED = {"hotset_record": 1, "block_size": 16}
+READERS = {
+    "mooncake": "mooncake",
+    "qwen-bailian": "qwen_bailian",
+    "recording": "recorded",
+    "jsonl": "declared",
+}
 
 times = st.sampled_from(
     [0, 3, 3.5, 2**53 + 1, 2**63, -1, True, None, "3", 1e300, 2**70]
@@ -34,6 +42,7 @@ extra = {
     "session": st.sampled_from([None, 1, "a", 2**70, 1.5, True, "x" * 257, {}]),
     "chat_id": st.sampled_from([5, "a", 6, None, 1.5, -1]),
     "parent_chat_id": st.sampled_from([-1, -1, 5, "a", 9, None, False]),
+    "hotset_record": st.sampled_from([1, 2, True, None]),
     "delay": st.sampled_from([0, 7, 1.5, -1, None, "x"]),
     "block_size": st.sampled_from([512, 16, 512.0, None, [], "512"]),
     "type": st.sampled_from([None, "text", "image", 5, "y" * 257]),
@@ -51,9 +60,10 @@ def texts(draw, format):
     for _ in range(draw(st.integers(1, 5))):
         number = draw(st.integers(1, 40))
         row = {time: number, input_: 16 * number, output: 1, name: []}
-        size = -(-16 * number // (16 if format == "qwen-bailian" else 512))
+        size = -(-16 * number // (16 if format in SMALL_BLOCKS else 512))
         row[name] = [draw(st.integers(0, 3)) for _ in range(size)]
         row |= {"chat_id": number} if format == "qwen-bailian" else {}
+        row |= RECORDED if format == "recording" else {}
         strange = {time: times, input_: counts, output: counts, name: ids, **extra}
         for key in draw(st.lists(st.sampled_from(sorted(strange)), max_size=2)):
             row[key] = draw(strange[key])
@@ -119,6 +129,7 @@ def test_many_at_once_are_read_like_one_by_one(path, format, on_bad_row, data):
 ROWS = {
     "mooncake": trace_files.MOONCAKE,
     "qwen-bailian": trace_files.BAILIAN,
+    "recording": trace_files.RECORDING,
     "jsonl": {**trace_files.GENERIC, "ids": [1]},
 }
 
