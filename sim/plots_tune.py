@@ -100,7 +100,7 @@ def _draw_verdict(result: TuneResult, axes: Axes) -> None:
     axes.axvline(0, color=_QUIET, lw=1)
     axes.axvline(least, color=_QUIET, lw=1, ls="--")
     axes.set_yticks(range(len(rows)), [row.role for row in reversed(rows)])
-    axes.set_xlabel("gain over lru on the holdout, points; dashed: asked for")
+    axes.set_xlabel("gain over lru on the holdout, points\n(dashed: asked for)")
     axes.set_title("judged on the rest")
 
 
