@@ -120,6 +120,11 @@ def export_tuned(tuned: TunedFile, target: Target) -> Export:
         "cpu_bytes_to_use": _cpu_bytes(tuned.cpu_bytes, target),
         "block_size": tuned.chunk_tokens,
     }
+    if tuned.cpu_bytes is not None and extra["cpu_bytes_to_use"] != tuned.cpu_bytes:
+        notes.append(
+            f"tuned for {tuned.cpu_bytes} bytes, exported for "
+            f"{extra['cpu_bytes_to_use']}"
+        )
     if not deployed:
         notes.append("vLLM's own LRU: hotset is not needed for it")
         return _checked(extra, target, notes)

@@ -8,6 +8,8 @@ from typing import Annotated
 
 import typer
 
+_LEAST_CPU = 2**20  # bytes: a smaller number was meant as blocks, or lacks its unit
+
 
 class FormChoice(StrEnum):
     """How vLLM finds the policy."""
@@ -82,7 +84,7 @@ def export(
     if (tuned is None) == (old is None):
         raise PolicyError("TUNED or --from: one of them is needed")
     cpu_bytes = None if cpu is None else read_bytes(int(cpu) if cpu.isdigit() else cpu)
-    if cpu is not None and (cpu_bytes is None or cpu_bytes < 1):
+    if cpu is not None and (cpu_bytes is None or cpu_bytes < _LEAST_CPU):
         raise PolicyError(f"--cpu {cpu}: bytes are needed, such as 64GiB")
     if block_size < 1:
         raise PolicyError(f"--block-size {block_size}: at least 1 is needed")

@@ -12,6 +12,8 @@ from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
 
 _KEYS = ("policy", "admission")
+_OFFLOADING = "OffloadingConnector"
+_VERDICTS = ("deploy", "keep-lru", "offload-does-not-pay")
 _STOCK_POLICIES = ("lru", "arc")
 
 
@@ -90,17 +92,38 @@ def from_configuration(values: Any, name: str) -> Candidate:
             f"{name}: a configuration of another package: hotset export --from {name} "
             "says what it is in hotset's terms"
         )
-    if values.get("format") == "hotset-tuned" and values.get("verdict") != "deploy":
+    for connector in extra.get("connectors") or ():
+        if isinstance(connector, Mapping) and _OFFLOADING in connector.values():
+            return from_configuration(connector, name)
+    if values.get("format") == "hotset-tuned" and not _deploys(values, name):
         return candidate("lru")  # what a server runs with such a file
     try:
-        own = extra.get("hotset", extra)
-        if isinstance(own, Mapping) and "policy" in own:
-            return candidate(own["policy"], own.get("admission", _threshold(extra)))
-        if "eviction_policy" in extra or "cpu_bytes_to_use" in extra:
-            return candidate(_stock_policy(extra), _threshold(extra))
+        found = _chosen(extra)
     except PolicyError as error:
         raise PolicyError(f"{name}: {error}") from None
-    raise PolicyError(f"{name}: no {' or '.join(_KEYS)} in it")
+    if found is None:
+        raise PolicyError(f"{name}: no {' or '.join(_KEYS)} in it")
+    return found
+
+
+def _deploys(values: Mapping[str, Any], name: str) -> bool:
+    if values.get("version") != 1 or values.get("verdict") not in _VERDICTS:
+        raise PolicyError(f"{name}: a tuned file of another version, or damaged")
+    return bool(values["verdict"] == "deploy")
+
+
+def _chosen(extra: Mapping[str, Any]) -> Candidate | None:
+    """Return what a connector's configuration chooses; None if it chooses nothing."""
+    own = extra.get("hotset", extra)
+    if not isinstance(own, Mapping):
+        raise PolicyError('"hotset" is no object')
+    if "policy_file" in own:
+        raise PolicyError(f"it runs {own['policy_file']}: give that file")
+    if "policy" in own:
+        return candidate(own["policy"], own.get("admission", _threshold(extra)))
+    if "eviction_policy" in extra or "cpu_bytes_to_use" in extra:
+        return candidate(_stock_policy(extra), _threshold(extra))
+    return None
 
 
 def _stock_policy(extra: Mapping[str, Any]) -> str:
@@ -115,8 +138,14 @@ def _stock_policy(extra: Mapping[str, Any]) -> str:
 
 def _threshold(extra: Mapping[str, Any]) -> Any:
     """Return the admission rule that vLLM's own keys ask for."""
-    minimum = extra.get("store_threshold", 0)
-    if not isinstance(minimum, int) or minimum < 2:
+    given = extra.get("store_threshold", 0)
+    try:
+        minimum = int(given)
+    except (TypeError, ValueError, OverflowError):
+        raise PolicyError(
+            f'"store_threshold" is {given!r}: an integer is needed'
+        ) from None
+    if minimum < 2:
         return "always"
     size = extra.get("max_tracker_size", 64_000)
     return {"name": "threshold", "min_count": minimum, "max_tracker_size": size}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,10 +22,23 @@ class Promise:
         In which objective.
     gain : Gain
         As it was on the file's holdout.
+    size : (str, int), optional
+        The tier for which it was promised: what was asked for, and its blocks.
+    engine : (str, int, int), optional
+        The engine, the tokens of its chunks and the blocks of its GPU cache.
     """
 
     objective: str
     gain: Gain
+    size: tuple[str, int] | None = None
+    engine: tuple[str, int, int] | None = None
+
+    def holds_for(self, size: tuple[str, int], engine: tuple[str, int, int]) -> bool:
+        """Return whether it was made for such a tier."""
+        if self.size is None:
+            return True
+        is_as_large = any(a == b for a, b in zip(self.size, size, strict=True))
+        return is_as_large and self.engine == engine
 
 
 @dataclass(frozen=True)
@@ -82,9 +96,19 @@ def promise_of(values: Any) -> Promise | None:
         gain = best["gain"]
         if gain is None:
             return None
+        engine = values["engine"]
+        bounds = [float(gain[name]) for name in ("value", "lower", "upper")]
+        if not all(map(math.isfinite, bounds)):
+            return None
         return Promise(
             str(evidence["objective"]),
-            Gain(float(gain["value"]), float(gain["lower"]), float(gain["upper"])),
+            Gain(*bounds),
+            (str(values["cpu"]["asked"]), int(values["cpu"]["blocks"])),
+            (
+                str(engine["name"]),
+                int(engine["chunk_tokens"]),
+                int(engine["gpu_blocks"]),
+            ),
         )
     except (KeyError, TypeError, ValueError, StopIteration):
         return None

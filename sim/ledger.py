@@ -116,6 +116,10 @@ class Ledger:
         self._length += 1
         return self._length - 1
 
+    def is_settled(self, number: int) -> bool:
+        """Return whether it is known what became of a trial."""
+        return self._storage.get_trial(self._key(number)).state.is_finished()
+
     def settle(self, number: int, score: Score) -> None:
         """Enter what became of a trial."""
         from optuna.trial import TrialState
@@ -154,8 +158,10 @@ class Ledger:
         }
 
     def _note(self, number: int, name: str, value: Any) -> None:
-        known = self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
-        self._storage.set_trial_user_attr(known, name, value)
+        self._storage.set_trial_user_attr(self._key(number), name, value)
+
+    def _key(self, number: int) -> int:
+        return self._storage.get_trial_id_from_study_id_trial_number(self._id, number)
 
 
 def _entry_of(trial: FrozenTrial) -> Entry:

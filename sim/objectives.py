@@ -83,6 +83,8 @@ def parse_objectives(names: Sequence[str]) -> list[Objective]:
     PolicyError
         If one is unknown or given twice, or the first is to store little.
     """
+    if not names:
+        raise PolicyError("--objective: names none")
     for name in names:
         if name not in OBJECTIVES:
             raise PolicyError(

@@ -125,7 +125,8 @@ class Search:
             # Interrupted: what is finished counts all the same.
             for future, (number, entry) in under_way.items():
                 is_over = future.done() and not future.cancelled()
-                if is_over and future not in settled_now:
+                is_told = future in settled_now or self._ledger.is_settled(number)
+                if is_over and not is_told:
                     self._settle(number, entry, future.result())
             raise
         for place in places:

@@ -115,15 +115,29 @@ class TuneResult:
         plan, row = self.evaluator.plan, self.verdict.row("current")
         if plan.promise is None or row is None or row.gain is None:
             return None
-        if plan.promise.objective != plan.objectives[0].name:
+        if plan.promise.objective != plan.objectives[0].name or self._is_elsewhere:
             return None
         return Drift(plan.promise.gain, row.gain)
+
+    @property
+    def _is_elsewhere(self) -> bool:
+        """Whether the current file was tuned for another tier or engine."""
+        evaluator, plan = self.evaluator, self.evaluator.plan
+        return plan.promise is not None and not plan.promise.holds_for(
+            (plan.cpu.text, evaluator.capacity_blocks),
+            (plan.engine.name, evaluator.chunk_tokens, plan.gpu_blocks),
+        )
 
     @property
     def warnings(self) -> list[str]:
         """What to know before trusting the answer."""
         found = list(self.evaluator.trace.provenance.warnings)
         found += self.verdict.warnings
+        if self._is_elsewhere:
+            found.append(
+                "the current file was tuned for another size, engine or chunk, so what "
+                "it promised is not compared"
+            )
         found += [f"at an end of its range: {each}" for each in self.at_bounds]
         losing = sum(split.gain < 0 for split in self.splits)
         if losing:

@@ -183,6 +183,8 @@ def tune(
     check_picture(plot)
     check_storage(storage or "", workers)
     machine = _profile(profile)
+    if not out.name:
+        raise PolicyError(f"--out {str(out)!r}: a file is needed")
     if watch and (current is not None or plot is not None):
         raise PolicyError("--watch: not with --current, which is OUT, or --plot")
     if not 0 < every < math.inf:

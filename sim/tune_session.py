@@ -132,12 +132,12 @@ class Session:
                 name = f"{self.out.stem}.{recording.name}.json"
                 out = self.out.with_name(name)
                 session = replace(self, out=out, current=self.out)
-            typer.echo(f"{recording}: to {session.out}")
             try:
                 session.run(replace(source, trace=str(recording)))
+                typer.echo(f"{recording}: to {session.out}")
             except (PolicyError, TraceError) as error:
                 # The next recording may be a good one.
-                typer.echo(f"{recording}: {error}", err=True)
+                typer.echo(str(error), err=True)
 
 
 def _read(path: Path) -> Any:
@@ -145,7 +145,7 @@ def _read(path: Path) -> Any:
         return json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise PolicyError(f"--current {path}: {error.strerror}") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PolicyError(f"--current {path}: no JSON: {error}") from None
 
 

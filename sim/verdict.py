@@ -234,13 +234,15 @@ def _warnings(rows: dict[str, Row], groups: Groups) -> list[str]:
                 f"parts of the trace disagree: in its {len(best.by_part)} quarters the "
                 f"best gains {told} points over lru"
             )
-    current = rows.get("current")
-    gains = [row.gain.value for row in (current, best) if row and row.gain]
-    if current is not None and len(gains) == 2 and gains[0] > gains[1]:
-        found.append(
-            f"on the holdout the current configuration, {current.candidate.label}, "
-            "does better than the best of the search"
-        )
+    for role, who in (("arc", "vLLM's own arc"), ("current", "what runs today")):
+        other = rows.get(role)
+        if other is None or other.candidate in (best.candidate, candidate(BASELINE)):
+            continue
+        if other.gain and best.gain and other.gain.value >= best.gain.value > 0:
+            found.append(
+                f"on the holdout {who}, {other.candidate.label}, does as well as the "
+                "best of the search"
+            )
     count = len(groups.input_tokens)
     if count < _FEW_GROUPS:
         found.append(

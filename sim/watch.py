@@ -17,7 +17,8 @@ def fresh_recordings(
     """Yield the newest file that changed since the last one was yielded, for ever.
 
     A file counts once it has not changed between two looks, so that a recording that
-    is being written is waited for. Hidden files and folders do not count.
+    is being written is waited for. Hidden files, folders and the recorder's keys do
+    not count.
 
     Parameters
     ----------
@@ -57,7 +58,8 @@ def _look(folder: Path) -> _Look:
     found = {}
     try:
         for path in folder.iterdir():
-            if not path.name.startswith(".") and path.is_file():
+            is_other = path.name.startswith(".") or path.suffix == ".key"
+            if not is_other and path.is_file():
                 status = path.stat()
                 found[path] = status.st_size, status.st_mtime_ns
     except OSError as error:

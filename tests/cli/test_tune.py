@@ -56,6 +56,8 @@ def test_a_tuned_file_is_a_current_configuration(tmp_path):
         (["--policy=gard"], "did you mean 'guard'"),
         (["--policy=belady"], "cannot run in a server"),
         (["--admission=treshold"], "did you mean 'threshold'"),
+        (["--objective=,"], "--objective: names none"),
+        (["--out="], "a file is needed"),
         (["--objective=hits"], "--objective hits: unknown"),
         (["--objective=ttft_p95_s"], "needs --profile"),
         (["--sampler=tpr"], "did you mean 'tpe'"),
@@ -73,6 +75,51 @@ def test_wrong_input_is_one_line(arguments, said, tmp_path, monkeypatch):
     assert said in out
     assert len(out.splitlines()) == 1
     assert not (tmp_path / "tuned.json").exists()
+
+
+def test_a_promise_for_another_tier_is_not_compared(tmp_path):
+    out, next_out = tmp_path / "a.json", tmp_path / "b.json"
+    run("tune", "sample", *COMMON, "--out", out)
+    for other in ("--cpu=20%", "--engine=vllm-0.33", "--gpu-blocks=20"):
+        common = [*COMMON, other]
+        run("tune", "sample", *common, "--current", out, "--out", next_out)
+        told = json.loads(next_out.read_text())
+        assert told["evidence"]["drift"] is None
+        assert any("is not compared" in warning for warning in told["warnings"])
+
+
+@pytest.mark.parametrize(
+    ("current", "said"),
+    [
+        ({"hotset": {"policy_file": "t.json"}}, "it runs t.json: give that file"),
+        ({"hotset": 5}, '"hotset" is no object'),
+        ({"cpu_bytes_to_use": 1, "store_threshold": "x"}, "an integer is needed"),
+        ({"cpu_bytes_to_use": 1, "store_threshold": 1e999}, "an integer is needed"),
+        ({"format": "hotset-tuned", "version": 2, "verdict": "deploy"}, "version"),
+        ({"format": "hotset-tuned", "version": 1, "verdict": "yes"}, "damaged"),
+        ({"connectors": [{"kv_connector": "ExampleConnector"}]}, "no policy"),
+    ],
+)
+def test_a_current_configuration_that_is_unclear_is_refused(current, said, tmp_path):
+    path = tmp_path / "current.json"
+    path.write_text(json.dumps(current))
+    shown = run("tune", "sample", *COMMON, "--current", path, code=2)
+    assert said in shown
+
+
+def test_the_slot_of_a_multi_connector_is_the_current_configuration(tmp_path):
+    path, out = tmp_path / "current.json", tmp_path / "a.json"
+    ours = {
+        "kv_connector": "OffloadingConnector",
+        "kv_connector_extra_config": {"hotset": {"policy": "marconi"}},
+    }
+    both = {"connectors": [{"kv_connector": "ExampleConnector"}, ours]}
+    config = {"kv_connector": "MultiConnector", "kv_connector_extra_config": both}
+    path.write_text(json.dumps(config))
+    run("tune", "sample", *COMMON, "--current", path, "--out", out)
+    assert (
+        json.loads(out.read_text())["search"]["current"]["policy"]["name"] == "marconi"
+    )
 
 
 def test_outputs_replace_no_input(tmp_path):

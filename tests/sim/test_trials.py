@@ -6,7 +6,7 @@ import pytest
 from support.tuning import Fake, merit, plan, search, told
 
 from hotset.policies.errors import PolicyError
-from hotset.sim.ledger import MOST_ATTEMPTS
+from hotset.sim.ledger import MOST_ATTEMPTS, Ledger
 from hotset.sim.samplers import SAMPLERS, check_sampler
 from hotset.sim.trial_store import check_storage, open_study
 from hotset.sim.trials import BATCH, best_of, front_of
@@ -60,6 +60,27 @@ def test_interrupted_many_times(tmp_path):
         except KeyboardInterrupt:
             continue
     assert found == expected
+
+
+def test_interrupted_while_a_result_is_written(tmp_path, monkeypatch):
+    """The trial was told already: it is not told again, and nothing else is lost."""
+    asked, journal = plan(trials=20), str(tmp_path / "j")
+    expected = told(search(asked, Fake(merit)))
+    settle, calls = Ledger.settle, []
+
+    def settle_and_stop(self, number, score):
+        settle(self, number, score)
+        calls.append(number)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(Ledger, "settle", settle_and_stop)
+    with pytest.raises(KeyboardInterrupt):
+        search(asked, Fake(merit), journal)
+    monkeypatch.undo()
+    rest = Fake(merit)
+    assert told(search(asked, rest, journal)) == expected
+    assert rest.calls <= 20 - 5
 
 
 def test_what_optuna_keeps(tmp_path):
