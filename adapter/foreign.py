@@ -115,8 +115,12 @@ def _outer_keys(found: Translation, outer: Mapping[str, Any]) -> None:
             found.became(key, "stays")
         elif key == "kv_connector":
             found.became(key, "OffloadingConnector")
+        elif key == "kv_role":
+            found.dropped(key, "vLLM's OffloadingConnector takes kv_both alone")
+        elif key == "kv_connector_module_path":
+            found.dropped(key, "vLLM's OffloadingConnector is its own")
         else:
-            found.dropped(key, "vLLM's OffloadingConnector takes kv_role kv_both alone")
+            found.dropped(key, "no part of what chooses a policy: add it yourself")
 
 
 def _from_evoke(outer: Mapping[str, Any], extra: Mapping[str, Any]) -> Translation:
@@ -165,7 +169,8 @@ def _evoke_keys(found: Translation, given: Mapping[str, Any]) -> None:
                 f"vLLM's CPU tier has no signal for it; {_EVOKE} wants 0",
             )
         elif key == "recency_half_life":
-            found.became(f"evoke.{key}", "policy.half_life")
+            raised = ", raised to 1 as the original does" if float(value) < 1 else ""
+            found.became(f"evoke.{key}", f"policy.half_life{raised}")
         elif key == "source_floors":
             for name in value:
                 found.became(f"evoke.{key}.{name}", f"policy.floor_{name}")
@@ -205,7 +210,9 @@ def _marconi_key(found: Translation, key: str, value: Any, is_scored: bool) -> N
             key, "stays; vLLM counts it for each engine, so divide by data parallelism"
         )
     elif key == "eviction_policy":
-        found.became(key, f"policy {found.policy['name']}")
+        name = found.policy["name"]
+        unknown = "" if str(value).lower() == name else f": {value!r} is not known"
+        found.became(key, f"policy {name}{unknown}")
     elif key == "admission_threshold":
         found.became(
             key, "policy.admission_threshold" if is_scored else "admission threshold"

@@ -70,11 +70,15 @@ def bytes_of_a_token(kv_bytes_per_token: int | None, model: Path | None) -> int 
     Raises
     ------
     PolicyError
-        If both are given, or the model's configuration does not tell.
+        If both are given, it is below 1, or the model's configuration does not tell.
     """
     from hotset.policies.errors import PolicyError
     from hotset.sim.kv_size import kv_bytes_per_token as of_model
 
+    if kv_bytes_per_token is not None and kv_bytes_per_token < 1:
+        raise PolicyError(
+            f"--kv-bytes-per-token {kv_bytes_per_token}: at least 1 is needed"
+        )
     if model is None:
         return kv_bytes_per_token
     if kv_bytes_per_token is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import warnings
 from collections.abc import Iterator, Sequence
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.study import Study
 
+_BEGINNING = b'{"op_code"'
 _LOCK = 0x686F74736574  # any number: of our lock in a PostgreSQL database
 
 
@@ -170,15 +172,36 @@ def _taken(storage: str) -> PolicyError:
 
 
 def _cut_torn_end(path: Path) -> None:
-    """Remove a last line that was not written to its end.
+    """Remove a last line of a journal that was not written to its end.
 
     The next line would be appended to it, and nothing behind it could be read.
+
+    Raises
+    ------
+    PolicyError
+        If the file is no journal; it is left as it is.
     """
     with path.open("rb+") as file:
         content = file.read()
         whole = content.rfind(b"\n") + 1
-        if whole < len(content):
+        for number, line in enumerate(content[:whole].splitlines(), 1):
+            if not _is_of_a_journal(line):
+                raise PolicyError(
+                    f"--storage {path}: line {number} is none of a journal of Optuna's"
+                )
+        torn = content[whole:]
+        if torn and not (torn.startswith(_BEGINNING) or _BEGINNING.startswith(torn)):
+            raise PolicyError(f"--storage {path}: not a journal of Optuna's")
+        if torn:
             file.truncate(whole)
+
+
+def _is_of_a_journal(line: bytes) -> bool:
+    try:
+        told = json.loads(line)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(told, dict) and isinstance(told.get("op_code"), int)
 
 
 def shown(storage: str | None) -> str:

@@ -183,6 +183,8 @@ def tune(
     check_picture(plot)
     check_storage(storage or "", workers)
     machine = _profile(profile)
+    if not _words(policy or _POLICIES):
+        raise PolicyError("--policy: at least one is needed")
     if not out.name:
         raise PolicyError(f"--out {str(out)!r}: a file is needed")
     if watch and (current is not None or plot is not None):

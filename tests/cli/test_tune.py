@@ -56,6 +56,8 @@ def test_a_tuned_file_is_a_current_configuration(tmp_path):
         (["--policy=gard"], "did you mean 'guard'"),
         (["--policy=belady"], "cannot run in a server"),
         (["--admission=treshold"], "did you mean 'threshold'"),
+        (["--cpu=1%", "--admission=,"], "--admission: at least one is needed"),
+        (["--kv-bytes-per-token=0"], "--kv-bytes-per-token 0: at least 1"),
         (["--objective=,"], "--objective: names none"),
         (["--out="], "a file is needed"),
         (["--objective=hits"], "--objective hits: unknown"),
@@ -264,3 +266,9 @@ def test_what_cannot_be_watched(arguments, said, tmp_path, monkeypatch):
     out = run("tune", "folder", *COMMON, *arguments, code=2)
     assert said in out
     assert len(out.splitlines()) == 1
+
+
+def test_no_policy_is_refused(tmp_path):
+    out = tmp_path / "a.json"
+    shown = run("tune", "sample", "--cpu=5%", "--policy=", "--out", out, code=2)
+    assert shown == "hotset: --policy: at least one is needed\n"

@@ -111,6 +111,22 @@ def test_a_torn_line_is_cut_off(tmp_path):
     assert found == told(search(asked, Fake(merit)))
 
 
+@pytest.mark.parametrize(
+    "text", ["my notes", "my notes\n", "5\n", '{"a": 1}\n', "[" * 10**5 + "\n", "\0\n"]
+)
+@pytest.mark.parametrize("behind", [False, True])
+def test_a_file_that_is_no_journal_is_left_alone(text, behind, tmp_path):
+    asked, journal = plan(), tmp_path / "j"
+    if behind:
+        search(asked, Fake(merit), str(journal), 8)
+    with journal.open("a") as file:
+        file.write(text)
+    before = journal.read_bytes()
+    with pytest.raises(PolicyError, match="journal of Optuna's"):
+        search(asked, Fake(merit), str(journal))
+    assert journal.read_bytes() == before
+
+
 def test_one_search_a_journal(tmp_path):
     asked, journal = plan(), str(tmp_path / "j")
     with (
