@@ -20,7 +20,7 @@ BIN := $(VENV)/bin
 # A PostgreSQL server from the distribution's packages, which one test starts.
 POSTGRES := build/postgres
 
-.PHONY: demo test test-floor test-vllm fast bench campaign trees lint types clean
+.PHONY: demo test test-newest test-engine test-floor test-vllm fast bench campaign trees lint types clean
 
 demo: $(VENV)/.demo
 	mkdir -p demo
@@ -31,16 +31,24 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) trees lint types
 	@mkdir -p build
-	@$(MAKE) --no-print-directory test-floor test-vllm > build/others.log 2>&1 & others=$$!; \
-	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests; newest=$$?; \
+	@$(MAKE) --no-print-directory -k test-floor test-vllm > build/others.log 2>&1 & \
+	others=$$!; \
+	$(MAKE) --no-print-directory -k test-newest test-engine; newest=$$?; \
 	wait $$others; others=$$?; cat build/others.log; exit $$((newest + others))
 
-# These two run beside the newest environment's tests: two cores are enough for that.
+# Two of these run beside the other two, one after the other: two cores are enough.
+test-newest:
+	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
+
+test-engine:
+	HOTSET_CORE_PYTHON=$(BIN)/python $(VLLM)/bin/python -m pytest -q -m vllm -W default \
+	  tests/real_engine
+
 test-floor:
 	$(FLOOR)/bin/python -m pytest -q -m "not slow and not bench and not vllm" tests
 
 test-vllm:
-	HOTSET_CORE_PYTHON=$(BIN)/python $(VLLM)/bin/python -m pytest -q -m vllm -W default tests/real_engine tests/stock_vllm \
+	$(VLLM)/bin/python -m pytest -q -m vllm -W default tests/stock_vllm \
 	  tests/vllm_versions tests/campaigns
 
 fast:
