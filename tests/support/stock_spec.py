@@ -7,8 +7,13 @@ from hotset.adapter.spec import HotsetOffloadingSpec
 MADE = []
 
 
-class StockManagerSpec(HotsetOffloadingSpec):
-    """vLLM's spec but for the worker."""
+class StockManagerSpec(CPUOffloadingSpec):
+    """vLLM's spec but for the worker; none of hotset's checks."""
+
+    _hotset_worker = None
+
+    def get_worker(self, kv_caches):
+        return HotsetOffloadingSpec.get_worker(self, kv_caches)
 
     def get_manager(self):
         """vLLM's own manager, under the ``eviction_policy`` that vLLM finds."""
