@@ -7,6 +7,7 @@ copy. A process of the cluster prepares the trace for its first task and keeps t
 from __future__ import annotations
 
 import logging
+import socket
 import uuid
 from concurrent.futures import Future
 from types import TracebackType
@@ -18,6 +19,8 @@ from hotset.sim.evaluate import Evaluator, make_evaluator
 from hotset.sim.tune_plan import TunePlan
 from hotset.sim.workers import Score, scored
 from hotset.traces.model import Trace
+
+_PATIENCE_S = 10.0
 
 
 class RayTasks:
@@ -52,6 +55,7 @@ class RayTasks:
             raise PolicyError(
                 "--ray: Ray is not installed: pip install 'hotset[ray]'"
             ) from None
+        _check_reachable(address)
         size: dict[str, Any] = {"num_cpus": jobs, "include_dashboard": False}
         try:
             ray.init(
@@ -94,6 +98,17 @@ class RayTasks:
         else:
             # The process or its machine is gone.
             future.set_result(Score(fault="its process died", crashed=True))
+
+
+def _check_reachable(address: str) -> None:
+    """Raise PolicyError where nobody listens: Ray itself would try for minutes."""
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdigit():
+        return  # auto, local, or what Ray itself says no to
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), _PATIENCE_S).close()
+    except (OSError, OverflowError) as error:
+        raise PolicyError(f"--ray {address}: {error}") from None
 
 
 # In the cluster

@@ -62,10 +62,11 @@ if __name__ == "__main__":
     assert "[False, False] 1 False True" in done.stdout.splitlines(), done.stderr
 
 
-def test_no_cluster_is_one_line(tmp_path):
-    asked = [*ASKED, "--trials=1", "--ray=auto", "--out", tmp_path / "t.json"]
+@pytest.mark.parametrize("address", ["auto", "127.0.0.1:1", "ray://127.0.0.1:1"])
+def test_no_cluster_is_one_line(address, tmp_path):
+    asked = [*ASKED, "--trials=1", f"--ray={address}", "--out", tmp_path / "t.json"]
     process = program(asked, tmp_path)
-    _, said = process.communicate()
+    _, said = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "hotset: --ray auto: " in said
+    assert f"hotset: --ray {address}: " in said
     assert "Traceback" not in said
