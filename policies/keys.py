@@ -20,26 +20,39 @@ from hotset.policies.slots import Slots
 K = TypeVar("K", bound=Hashable)
 
 _MASK = (1 << 63) - 1
-_FOLDED_BYTES = 8
+_HEAD_BYTES = 8
+_GROUP_BYTES = 4
+_SPREAD = 0x9E3779B1  # odd: small numbers of groups reach bits far apart
 
 
 def fold(keys: Sequence[Any]) -> Int64Array:
-    """Return 63-bit identities: whole numbers as they are, bytes by their first 8."""
+    """Return 63-bit identities: whole numbers as they are, bytes by both their ends.
+
+    vLLM's keys are a hash and the number of a KV cache group in 4 bytes: keys of two
+    groups with one hash are two blocks.
+    """
     kinds = set(map(type, keys))
     if kinds == {int}:
         with contextlib.suppress(OverflowError):
             return np.fromiter(keys, np.int64, len(keys)) & _MASK
     elif kinds == {bytes} and len(set(map(len, keys))) == 1:
         rows = np.frombuffer(b"".join(keys), np.uint8).reshape(len(keys), -1)
-        if rows.shape[1] >= _FOLDED_BYTES:
-            heads = np.ascontiguousarray(rows[:, :_FOLDED_BYTES])
-            return heads.view(">i8").ravel().astype(np.int64) & _MASK
-    folded = [
-        (key if isinstance(key, int) else int.from_bytes(key[:_FOLDED_BYTES], "big"))
-        & _MASK
-        for key in keys
-    ]
+        if rows.shape[1] >= _HEAD_BYTES + _GROUP_BYTES:
+            heads = np.ascontiguousarray(rows[:, :_HEAD_BYTES]).view(">u8").ravel()
+            ends = np.ascontiguousarray(rows[:, -_GROUP_BYTES:]).view(">u4").ravel()
+            mixed = heads.astype(np.uint64) ^ (
+                ends.astype(np.uint64) * np.uint64(_SPREAD)
+            )
+            return (mixed & np.uint64(_MASK)).astype(np.int64)
+    folded = [key & _MASK if isinstance(key, int) else _fold_bytes(key) for key in keys]
     return np.array(folded, np.int64)
+
+
+def _fold_bytes(key: bytes) -> int:
+    folded = int.from_bytes(key[:_HEAD_BYTES], "big")
+    if len(key) >= _HEAD_BYTES + _GROUP_BYTES:
+        folded ^= int.from_bytes(key[-_GROUP_BYTES:], "big") * _SPREAD
+    return folded & _MASK
 
 
 class KeyBatch(Generic[K]):

@@ -12,7 +12,10 @@ MASK = (1 << 63) - 1
 
 
 def plain_fold(key):
-    return (key if isinstance(key, int) else int.from_bytes(key[:8], "big")) & MASK
+    if isinstance(key, int):
+        return key & MASK
+    head, end = int.from_bytes(key[:8], "big"), int.from_bytes(key[-4:], "big")
+    return (head ^ (end * 0x9E3779B1 if len(key) >= 12 else 0)) & MASK
 
 
 @given(
@@ -31,6 +34,13 @@ def test_fold_is_the_plain_rule(keys):
     # Machine code is called without a look at the types of arguments.
     assert folded.flags.writeable
     assert folded.flags.c_contiguous
+
+
+@given(st.binary(min_size=32, max_size=32), st.integers(2, 64))
+def test_keys_of_many_groups_are_many_blocks(block_hash, groups):
+    """One hash under each group, as vLLM keeps the blocks of a hybrid model."""
+    keys = [block_hash + group.to_bytes(4, "big") for group in range(groups)]
+    assert len(set(fold(keys).tolist())) == groups
 
 
 @given(
