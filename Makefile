@@ -14,7 +14,7 @@ VLLM := .venv-vllm
 # by default; say where pip finds it, as PyTorch's install page does.
 TORCH_PIP_ARGS ?=
 TYPED := $(VENV)/typed
-SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py traces/*.py)
+SOURCES := $(wildcard sim/*.py policies/*.py adapter/*.py adapter/ssd/*.py traces/*.py)
 BIN := $(VENV)/bin
 
 # A PostgreSQL server from the distribution's packages, which one test starts.

@@ -77,8 +77,8 @@ def export(
     """Print the configuration that a vLLM loads, and the command that starts it."""
     from hotset.adapter.export import Target, export_translated, export_tuned
     from hotset.adapter.foreign import translate
-    from hotset.adapter.record_config import read_bytes
     from hotset.adapter.tuned_file import read_json, read_tuned
+    from hotset.adapter.units import read_bytes
     from hotset.policies.errors import PolicyError
 
     if (tuned is None) == (old is None):

@@ -5,16 +5,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from hotset.adapter.recorder import RecordConfig
+from hotset.adapter.units import read_bytes
 from hotset.policies.base import known_names
 
 _KEYS = ("path", "max_bytes", "sample")
-_UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B")
 _LEAST_BYTES = 1 << 12
 
 
@@ -59,13 +57,3 @@ def record_config(given: Any, faults: list[str]) -> RecordConfig | None:
     if len(faults) > found or size is None:
         return None
     return RecordConfig(str(path), size, float(sample))
-
-
-def read_bytes(value: Any) -> int | None:
-    """Return a number of bytes, as it is or with a unit; None for anything else."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
-    matched = _BYTES.fullmatch(value) if isinstance(value, str) else None
-    if matched is None or (matched[3] and not matched[2]):
-        return None
-    return int(float(matched[1]) * (1024 if matched[3] else 1000) ** _UNITS[matched[2]])

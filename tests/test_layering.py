@@ -20,7 +20,8 @@ FOREIGN = {
     | {"tokenizers"},
     "sim": {"numpy", "pandas", "simpy", "optuna", "typer", "rich", "matplotlib"}
     | {"sqlalchemy", "ray"},  # optuna brings along the first
-    "adapter": {"numpy", "numba", "typer", "rich", "vllm", "torch"},
+    "adapter": {"numpy", "numba", "typer", "rich", "vllm", "torch"}
+    | {"xxhash"},  # the extra `ssd`; zlib without it
 }
 MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
 
@@ -47,6 +48,17 @@ def test_arrows_point_one_way(path):
             ), f"{path} imports {name}"
         elif top not in sys.stdlib_module_names:
             assert top in FOREIGN[package], f"{path} imports {name}"
+
+
+def test_the_ssd_cache_knows_no_vllm():
+    """What is in it but for the tier's own modules, which vLLM calls."""
+    for path in sorted((ROOT / "adapter" / "ssd").glob("*.py")):
+        if path.name.startswith(("tier", "vllm_")):
+            continue
+        for name in imports(path):
+            assert not name.startswith(("vllm", "torch")), f"{path} imports {name}"
+            assert not name.startswith("hotset.adapter.compat"), path
+            assert name not in ("pickle", "marshal", "shelve"), f"{path}: {name}"
 
 
 def test_plots_are_imported_by_commands_only():
@@ -93,6 +105,7 @@ def test_plots_are_imported_by_commands_only():
         ),
         ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
         ("hotset.sim.replay", "matplotlib optuna simpy torch"),
+        ("hotset.adapter.ssd.cache", "torch vllm pandas pyarrow matplotlib typer rich"),
     ],
 )
 def test_heavy_imports_wait(module, unwanted):

@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 
 from hotset.adapter.config import read_config
-from hotset.adapter.record_config import read_bytes
 from hotset.adapter.record_file import RecordFile, read_secret
 from hotset.adapter.recorder import OUTCOMES, Ended, RecordConfig, Recorder
 from hotset.adapter.tags import Tags
+from hotset.adapter.units import read_bytes
 from hotset.policies import PolicyError
 from hotset.traces import read_trace
 from hotset.traces.record import HEAD

@@ -1,0 +1,1 @@
+"""The SSD tier: a bounded, durable cache on disk that never gives a wrong byte."""

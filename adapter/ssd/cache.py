@@ -1,0 +1,576 @@
+"""The SSD cache: what is stored, what goes, and jobs that read and write it.
+
+All calls come from one thread, the scheduler's; they touch memory only and never wait
+for the disk. Other threads move bytes (`hotset.adapter.ssd.pool`) and make them durable
+(`hotset.adapter.ssd.committer`); `SsdCache.finished` takes up what they have done.
+
+A block can be found from when its row is durable until it is chosen to go. Whatever
+fails is a miss or a refusal, with a count that says why. A load copies to the caller's
+buffer only what was checked against the slot's header, key and checksum included.
+
+Memory for each stored block under `lru`: about 350 bytes, for keys of 36; about 200 are
+the driver's and 150 the map from keys to places. Each thread has one slot as a buffer.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from hotset.adapter.ssd import moves
+from hotset.adapter.ssd.book import SlotBook
+from hotset.adapter.ssd.breaker import Breaker
+from hotset.adapter.ssd.budget import WriteBudget
+from hotset.adapter.ssd.care import Caretaker
+from hotset.adapter.ssd.committer import Committer, Gone, Use
+from hotset.adapter.ssd.config import SsdConfig
+from hotset.adapter.ssd.counts import Counts, StoreWarning
+from hotset.adapter.ssd.files import OsFiles
+from hotset.adapter.ssd.jobs import Job, JobDone, Task
+from hotset.adapter.ssd.namespace import Namespace
+from hotset.adapter.ssd.pool import TransferPool
+from hotset.adapter.ssd.quota import write_about
+from hotset.adapter.ssd.restore import tell
+from hotset.adapter.ssd.slot import MAX_KEY_BYTES
+from hotset.adapter.ssd.start import CLEAN, Started, start
+from hotset.policies.driver import PolicyDriver
+from hotset.policies.outcomes import Status
+from hotset.policies.request import Request
+
+_LOG = logging.getLogger(__name__)
+
+LEVEL, LEVEL_AT = "budget_level", "budget_s"
+_GENERATION_BITS = 48
+_GENERATIONS = (1 << _GENERATION_BITS) - 1
+_FLUSH_USES, _FLUSH_S = 1024, 5.0
+_POLL_S = 0.001
+
+
+class SsdCache:
+    """One namespace of a path, served by this process; `open` makes it.
+
+    Attributes
+    ----------
+    driver : PolicyDriver
+        The policy and what it knows of.
+    counts : Counter
+        By (name, label), see `hotset.adapter.ssd.counts`.
+    """
+
+    def __init__(
+        self,
+        config: SsdConfig,
+        started: Started,
+        files: OsFiles,
+        clock: Callable[[], float],
+        wall: Callable[[], float],
+    ) -> None:
+        self.config = config
+        self.slot_bytes = started.form.slot_bytes
+        self.counts: Counts = Counter()
+        self._started, self._files = started, files
+        self._clock, self._wall = clock, wall
+        self._num_hits = self._num_misses = 0
+        self._epoch = 0
+        self._is_closed = False
+        # Generation and slot of each block that can be found, as one number.
+        self._place: dict[bytes, int] = {}
+        self._pins: dict[bytes, int] = {}
+        self._doomed: set[bytes] = set()  # to go once nobody reads them
+        self._writing: dict[bytes, Task] = {}
+        self._over: deque[Task] = deque()
+        self._num_sent = self._num_taken = 0
+        self._queued_bytes = 0
+        self._stores: deque[Job] = deque()
+        self._loads: deque[Job] = deque()
+        self._done: list[JobDone] = []
+        self._uses: list[Use] = []
+        self._flushed_s = clock()
+        self._warning = StoreWarning()
+        slots, choice = started.slots, config.choice
+        capacity = started.max_files * slots.slots_per_file
+        self.driver: PolicyDriver[bytes] = PolicyDriver(
+            choice.policy,
+            choice.params,
+            capacity,
+            choice.admission,
+            choice.admission_params,
+        )
+        self.driver.warm_up()
+        self._restore(started)
+        self._reads = Breaker("reads", clock)
+        self._writes = Breaker("writes", clock)
+        self._book = SlotBook()
+        taken = {row.slot for row in started.rows}
+        every = (s for number in slots.numbers() for s in slots.slots_of(number))
+        self._book.free(slot for slot in every if slot not in taken)
+        started.rows = []
+        self._care = Caretaker(
+            files,
+            started.quota,
+            started.folder,
+            started.name,
+            slots,
+            self._book,
+            self._reads,
+            self._writes,
+            started.max_files,
+            clock,
+        )
+        self._committer = Committer(
+            started.index, slots, self._book, self._writes, self._over.append, wall
+        )
+        mover = moves.Mover(
+            slots,
+            started.form,
+            self._reads,
+            self._writes,
+            config.slow_s,
+            self._over.append,
+            self._committer.add_written,
+        )
+        self._pool = TransferPool(
+            config.threads, self.slot_bytes, self._book, mover.read, mover.write
+        )
+        self._care.pool, self._care.committer = self._pool, self._committer
+        self._committer.care = self._care
+        self._committer.on_free = self._pool.note_free_slots
+        self._committer.on_clear = self._make_ephemeral
+        self._committer.start()
+
+    @classmethod
+    def open(
+        cls,
+        config: SsdConfig,
+        namespace: Namespace,
+        payload_bytes: int,
+        clock: Callable[[], float] = time.monotonic,
+        files: OsFiles | None = None,
+        wall: Callable[[], float] = time.time,
+    ) -> SsdCache:
+        """Check a namespace, bring it under the cap and serve it.
+
+        Parameters
+        ----------
+        config : SsdConfig
+            Path, bounds and policy.
+        namespace : Namespace
+            Whose blocks.
+        payload_bytes : int
+            Bytes of each block.
+        clock : callable, optional
+            Seconds by a clock that nobody sets.
+        files : OsFiles, optional
+            The operating system.
+        wall : callable, optional
+            Seconds since the epoch.
+
+        Raises
+        ------
+        AdapterError
+            One line that says why it cannot be served.
+        """
+        files = files or OsFiles()
+        return cls(
+            config, start(config, namespace, payload_bytes, files), files, clock, wall
+        )
+
+    # Look-ups and requests
+
+    def lookup(self, key: bytes) -> bool:
+        """Return whether a block is stored and can be loaded; changes nothing."""
+        if key in self._place and not self._reads.is_open:
+            self._num_hits += 1
+            return True
+        self._num_misses += 1
+        return False
+
+    def on_request(self, request: Request, keys: Sequence[bytes], now_s: float) -> None:
+        """Tell the policy of a request: its keys, head first, each once.
+
+        Later calls for the same request bring the keys that are new.
+        """
+        if not keys:
+            return
+        driver = self.driver
+        driver.now_s = now_s
+        if not request.is_observed:
+            driver.begin()
+        driver.note_lookup(keys)
+        driver.observe(request, keys)
+        driver.hit(request, keys)
+        self._used += 1
+        wall_s = self._wall()
+        for key in keys:
+            place = self._place.get(key)
+            if place is not None:
+                slot, generation = _unpacked(place)
+                self._uses.append((self._used, wall_s, slot, generation))
+
+    def finish_request(self, request: Request, keys: Sequence[bytes]) -> None:
+        """Put a request's blocks in order, so that heads outlive tails."""
+        self.driver.finish(request, keys)
+
+    # Jobs
+
+    def store(
+        self,
+        job: int,
+        keys: list[bytes],
+        buffers: list[memoryview],
+        depths: list[int],
+        request: Request,
+        now_s: float,
+    ) -> list[bool]:
+        """Take blocks for storing, head first; return which were taken.
+
+        Those that were come in one `JobDone`; a job of which nothing was taken does not
+        come. Buffers of blocks that were not taken are not touched.
+        """
+        why = self._why_not()
+        if why:
+            self.counts["stores", why] += len(keys)
+            return [False] * len(keys)
+        self.driver.now_s = now_s
+        taken = self._offer(keys, depths, request, now_s)
+        made = Job(job, True, self._clock() + self.config.store_deadline_s, self._epoch)
+        for key, buffer, depth in zip(keys, buffers, depths, strict=True):
+            if key in taken:
+                self._generation += 1
+                task = Task(
+                    made, key, buffer, self._generation, depth=depth, used=self._used
+                )
+                self._writing[key] = task
+                made.tasks.append(task)
+        if made.tasks:
+            self.driver.finish(request, keys)
+            self._budget.spend(len(made.tasks) * self.slot_bytes)
+            self.counts["bytes", "written"] += len(made.tasks) * self.slot_bytes
+            self._queued_bytes += len(made.tasks) * self.slot_bytes
+            self._send(made, self._stores)
+            self._pool.add_writes(made.tasks)
+            if self._pool.starved():
+                self._committer.wake()
+        return [key in taken for key in keys]
+
+    def load(self, job: int, keys: list[bytes], buffers: list[memoryview]) -> bool:
+        """Read blocks into buffers; False where nothing is loaded now.
+
+        Otherwise each key comes in one `JobDone`. A block being read stays.
+        """
+        if self._is_closed or self._reads.is_open:
+            self.counts["loads", "paused"] += len(keys)
+            return False
+        made = Job(job, False, self._clock() + self.config.load_deadline_s, self._epoch)
+        found = []
+        for key, buffer in zip(keys, buffers, strict=True):
+            place = self._place.get(key)
+            if place is None:
+                task = Task(made, key, None, 0)
+                task.failure = "absent"
+                made.tasks.append(task)
+                self._over.append(task)
+                continue
+            slot, generation = _unpacked(place)
+            task = Task(made, key, buffer, generation, slot)
+            made.tasks.append(task)
+            found.append(task)
+            self._pins[key] = self._pins.get(key, 0) + 1
+        self.driver.pin([task.key for task in found])
+        self.counts["bytes", "read"] += len(found) * self.slot_bytes
+        self._send(made, self._loads)
+        self._pool.add_reads(found)
+        return True
+
+    def finished(self) -> list[JobDone]:
+        """Return the jobs that are over since the last call; to be called each step."""
+        self._take_lost()
+        completed: list[bytes] = []
+        for _ in range(len(self._over)):
+            task = self._over.popleft()
+            self._num_taken += 1
+            if not task.is_over:
+                self._end(task, completed)
+        now_s = self._clock()
+        self._give_up_late(self._loads, now_s)
+        self._give_up_late(self._stores, now_s)
+        if completed:
+            self.driver.complete(completed)
+            self._warning.look(self.counts)
+        late = now_s - self._flushed_s >= _FLUSH_S
+        if len(self._uses) >= _FLUSH_USES or (self._uses and late):
+            self._flush(now_s)
+        done, self._done = self._done, []
+        return done
+
+    # The tier
+
+    def statistics(self) -> dict[tuple[str, str], int]:
+        """Return what was counted since the start, by (name, label)."""
+        counted = dict(self.counts)
+        counted["lookups", "hit"] = self._num_hits
+        counted["lookups", "miss"] = self._num_misses
+        counted["faults", "policy"] = self.driver.num_faults
+        for breaker in (self._reads, self._writes):
+            counted["pauses", breaker.name] = breaker.num_openings
+        return counted
+
+    def gauges(self) -> dict[str, float]:
+        """Return how things stand."""
+        slots = self._started.slots
+        return {
+            "capacity": self.driver.capacity,
+            "resident": len(self._place),
+            "pending": len(self._writing),
+            "queued_bytes": self._queued_bytes,
+            "slot_file_bytes": len(slots.numbers()) * slots.file_bytes,
+            "reads_paused": int(self._reads.is_open),
+            "writes_paused": int(self._writes.is_open),
+            "fallen_back": int(self.driver.fallen_back),
+        }
+
+    def reset(self) -> None:
+        """Forget every block, here and for every later process.
+
+        Jobs under way are reported as failed. What is stored from now on is of use to
+        this process alone.
+        """
+        self._epoch += 1
+        self.counts["evictions", "reset"] += len(self._place)
+        self.driver.reset()
+        for known in (self._place, self._pins, self._doomed, self._writing):
+            known.clear()
+        self._uses.clear()
+        self._committer.clear()
+
+    def drain(self, timeout_s: float) -> bool:
+        """Wait until nothing is under way; reports are left for `finished`."""
+        until_s = time.monotonic() + timeout_s
+        while self._num_sent > self._num_taken + len(self._over) or (
+            not self._committer.is_idle
+        ):
+            if time.monotonic() >= until_s:
+                return False
+            time.sleep(_POLL_S)
+        return True
+
+    def close(self, timeout_s: float | None = None) -> bool:
+        """Make durable what is under way, and let the path go.
+
+        False where the disk did not answer in time; then its threads are left alone.
+        """
+        if self._is_closed:
+            return True
+        limit_s = self.config.close_deadline_s if timeout_s is None else timeout_s
+        until_s = time.monotonic() + limit_s
+        drained = self.drain(limit_s)
+        self.finished()
+        self._is_closed = True
+        self._flush(self._clock())
+        if drained:
+            self._committer.add(meta={CLEAN: 1.0})
+        ended = self._pool.close(max(0.0, until_s - time.monotonic()))
+        ended = self._committer.close(max(0.1, until_s - time.monotonic())) and ended
+        if not ended:
+            _LOG.warning("hotset: the SSD tier's disk did not answer in %g s", limit_s)
+            return False
+        self._started.release(self._files, self.config.ephemeral or self._epoch > 0)
+        return drained
+
+    # Inside: stores
+
+    def _why_not(self) -> str:
+        if self._is_closed or self._writes.is_open:
+            return "paused"
+        return "" if self._care.limit else "no_room"
+
+    def _offer(
+        self, keys: list[bytes], depths: list[int], request: Request, now_s: float
+    ) -> set[bytes]:
+        """Offer blocks to the policy within the bounds; return which it takes."""
+        budget = self._budget.affords(self.slot_bytes, now_s)
+        queue = (self.config.queue_bytes - self._queued_bytes) // self.slot_bytes
+        left = min(budget, queue)
+        taken: set[bytes] = set()
+        at, end = 0, len(keys)
+        if any(len(key) > MAX_KEY_BYTES for key in keys):
+            self.counts["stores", "long_key"] += len(keys)
+            return taken
+        while at < end and left > 0:
+            part = slice(at, min(end, at + left))
+            stored = self._offer_part(keys[part], depths[part], request, keys)
+            at = part.stop
+            taken.update(stored)
+            left -= len(stored)
+        if at < end:
+            self.counts["stores", "queue" if queue < budget else "budget"] += end - at
+        return taken
+
+    def _offer_part(
+        self,
+        keys: list[bytes],
+        depths: list[int],
+        request: Request,
+        protected: list[bytes],
+    ) -> list[bytes]:
+        driver = self.driver
+        limit = self._care.limit
+        excess = len(driver) + len(keys) - limit
+        if limit < driver.capacity and excess > 0:
+            evicted = driver.evict(min(excess, driver.num_evictable), protected)
+            self._evicted(evicted or [], "no_room")
+            room = limit - len(driver)
+            if room < len(keys):
+                self.counts["stores", "no_room"] += len(keys) - max(0, room)
+                keys, depths = keys[: max(0, room)], depths[: max(0, room)]
+        if not keys:
+            return []
+        stored = driver.offer(request, keys, depths, whole=False, protected=protected)
+        if stored is None:
+            self.counts["stores", "in_use"] += len(keys)
+            return []
+        self._evicted(stored.evicted, "policy")
+        self.counts["stores", "admission"] += stored.refused_by_admission
+        self.counts["stores", "policy"] += stored.refused_by_policy
+        return stored.keys
+
+    def _evicted(self, keys: list[bytes], why: str) -> None:
+        """Let rows of blocks go that the driver has let go."""
+        if keys:
+            self.counts["evictions", why] += len(keys)
+            places = [self._place.pop(key, None) for key in keys]
+            self._doomed.difference_update(keys)
+            self._committer.add([_unpacked(p) for p in places if p is not None])
+
+    # Inside: the end of tasks
+
+    def _send(self, job: Job, waiting: deque[Job]) -> None:
+        job.num_left = len(job.tasks)
+        self._num_sent += len(job.tasks)
+        waiting.append(job)
+
+    def _end(self, task: Task, completed: list[bytes]) -> None:
+        """Note that a task is over, and its job with the last one."""
+        task.is_over = True
+        job = task.job
+        if job.epoch != self._epoch:
+            task.failure = task.failure or "reset"
+        if job.is_store:
+            self._end_store(task, completed)
+        else:
+            self._end_load(task)
+        name = "stores" if job.is_store else "loads"
+        self.counts[name, task.failure or "done"] += 1
+        job.num_left -= 1
+        if not job.num_left:
+            job.is_reported = True
+            self._done.append(
+                JobDone(
+                    job.number,
+                    [t.key for t in job.tasks if not t.failure],
+                    [t.key for t in job.tasks if t.failure],
+                )
+            )
+            job.tasks = []
+
+    def _end_store(self, task: Task, completed: list[bytes]) -> None:
+        self._queued_bytes -= self.slot_bytes
+        if self._writing.get(task.key) is not task:
+            return
+        del self._writing[task.key]
+        if task.failure:
+            self.driver.complete([task.key], success=False)
+        else:
+            self._place[task.key] = _packed(task.slot, task.generation)
+            completed.append(task.key)
+
+    def _end_load(self, task: Task) -> None:
+        key = task.key
+        if task.job.epoch != self._epoch or task.failure == "absent":
+            return
+        self._pins[key] -= 1
+        if not self._pins[key]:
+            del self._pins[key]
+        self.driver.unpin([key])
+        is_there = self._place.get(key) == _packed(task.slot, task.generation)
+        if task.failure in moves.LOST and is_there:
+            self._drop(key, task.failure)
+        if key in self._doomed and key not in self._pins:
+            self._doomed.discard(key)
+            self.driver.remove([key])
+
+    def _drop(self, key: bytes, why: str) -> None:
+        """Let a block go that is not what it should be."""
+        self.counts["evictions", why] += 1
+        self._committer.add([_unpacked(self._place.pop(key))])
+        if key in self._pins:
+            self._doomed.add(key)
+        elif self.driver.lookup(key) is Status.HIT:
+            self.driver.remove([key])
+
+    def _give_up_late(self, jobs: deque[Job], now_s: float) -> None:
+        """Give up jobs whose deadline has passed."""
+        while jobs and (jobs[0].is_reported or jobs[0].deadline_s <= now_s):
+            job = jobs[0]
+            if not job.is_reported:
+                left = [task for task in job.tasks if not task.is_over]
+                given_up = [task for task in left if task.give_up()]
+                for task in given_up:
+                    task.failure = "deadline"
+                    self._end(task, [])
+                breaker = self._writes if job.is_store else self._reads
+                if given_up:
+                    breaker.note(False, "a deadline passed")
+                if len(given_up) < len(left):
+                    return  # the others are being copied or committed
+            jobs.popleft()
+
+    def _take_lost(self) -> None:
+        """Let blocks go whose file is gone."""
+        while self._care.lost:
+            number = self._care.lost.pop()
+            slots = self._started.slots.slots_of(number)
+            for key in [k for k, p in self._place.items() if _unpacked(p)[0] in slots]:
+                self._drop(key, "lost")
+
+    # Inside: the rest
+
+    def _restore(self, started: Started) -> None:
+        now_s, wall_s = self._clock(), self._wall()
+        rows = started.rows
+        tell(self.driver, rows, now_s, wall_s)
+        self._place.update((r.key, _packed(r.slot, r.generation)) for r in rows)
+        self._used = max((row.used for row in rows), default=0)
+        self._generation = max((row.generation for row in rows), default=0)
+        last = started.index.meta("generation") or 0.0
+        self._generation = max(self._generation, int(last))
+        self._budget = WriteBudget(self.config.writes_per_day_bytes, now_s)
+        level, at_s = started.index.meta(LEVEL), started.index.meta(LEVEL_AT)
+        if level is not None and at_s is not None:
+            self._budget.restore(level, wall_s - at_s)
+
+    def _flush(self, now_s: float) -> None:
+        uses, self._uses = self._uses, []
+        self._flushed_s = now_s
+        meta = {
+            LEVEL: self._budget.level,
+            LEVEL_AT: self._wall(),
+            "generation": float(self._generation),
+        }
+        self._committer.add(uses=uses, meta=meta)
+
+    def _make_ephemeral(self) -> None:
+        """Let no later process find what is stored from now on."""
+        about = replace(self._started.about, ephemeral=True)
+        write_about(self._files, self._started.folder, about)
+
+
+def _packed(slot: int, generation: int) -> int:
+    return slot << _GENERATION_BITS | generation
+
+
+def _unpacked(place: int) -> Gone:
+    return place >> _GENERATION_BITS, place & _GENERATIONS

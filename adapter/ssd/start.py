@@ -1,0 +1,341 @@
+"""What happens before a namespace is served: checks, trimming, counting from the disk.
+
+The index is checked, and rows whose slot is not what they say are dropped; after an
+end that was not clean that takes a look at every slot's header. An index that is
+damaged is made anew from the headers. Usage is counted from the disk, and brought under
+cap and floor: namespaces that nobody serves go first, the one used longest ago before
+the others, then files of this one, the one whose newest use is oldest first.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import mmap
+import os
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hotset.adapter.errors import AdapterError
+from hotset.adapter.ssd.config import SsdConfig
+from hotset.adapter.ssd.files import OsFiles, try_lock
+from hotset.adapter.ssd.index import Index, IndexDamaged, Row, index_bytes, remove_index
+from hotset.adapter.ssd.namespace import FORMAT_VERSION, Namespace
+from hotset.adapter.ssd.quota import (
+    ABOUT,
+    LOCK,
+    About,
+    Quota,
+    folder_name,
+    is_ours,
+    read_about,
+    write_about,
+)
+from hotset.adapter.ssd.slot import PAGE, SlotForm
+from hotset.adapter.ssd.slot_files import SlotFiles
+
+_LOG = logging.getLogger(__name__)
+
+CLEAN = "clean"
+_FILES = 64  # about so many for the whole cap
+_MOST_FILE_BYTES = 4 << 30
+
+
+@dataclass
+class Started:
+    """A namespace that is locked, checked and ready.
+
+    Parameters
+    ----------
+    quota : Quota
+        Cap and floor.
+    folder, lock : int
+        The open folder and its lock.
+    name : str
+        The folder's name.
+    about : About
+        What the folder says of itself.
+    form : SlotForm
+        The form of its slots.
+    slots : SlotFiles
+        Its files.
+    index : Index
+        Its index.
+    rows : list of Row
+        What is stored, the one used longest ago first, tails before heads.
+    max_files : int
+        Files at the most.
+    """
+
+    quota: Quota
+    folder: int
+    lock: int
+    name: str
+    about: About
+    form: SlotForm
+    slots: SlotFiles
+    index: Index
+    rows: list[Row]
+    max_files: int
+
+    def release(self, files: OsFiles, is_useless: bool) -> None:
+        """Let everything go; blocks that are of no use to anybody are removed."""
+        self.index.close()
+        self.slots.close()
+        files.close(self.lock)
+        files.close(self.folder)
+        try:
+            if is_useless:
+                with self.quota.held():
+                    self.quota.remove(self.name)
+        finally:
+            self.quota.close()
+
+
+def start(
+    config: SsdConfig, namespace: Namespace, payload_bytes: int, files: OsFiles
+) -> Started:
+    """Lock and check a namespace.
+
+    Raises
+    ------
+    AdapterError
+        One line that says why it cannot be served.
+    """
+    namespace.check(config.ephemeral)
+    quota = Quota(files, config.path, config.max_bytes, config.min_free_bytes)
+    open_fds: list[int] = []
+    try:
+        with quota.held():
+            return _start(config, namespace, payload_bytes, files, quota, open_fds)
+    except (OSError, IndexDamaged) as error:
+        _give_up(files, quota, open_fds)
+        raise AdapterError(f"SSD tier: {config.path}: {error}") from error
+    except AdapterError:
+        _give_up(files, quota, open_fds)
+        raise
+
+
+def _give_up(files: OsFiles, quota: Quota, open_fds: list[int]) -> None:
+    for fd in open_fds:
+        with contextlib.suppress(OSError):
+            files.close(fd)
+    quota.close()
+
+
+def _start(
+    config: SsdConfig,
+    namespace: Namespace,
+    payload_bytes: int,
+    files: OsFiles,
+    quota: Quota,
+    open_fds: list[int],
+) -> Started:
+    digest = namespace.digest(payload_bytes)
+    name = folder_name(digest)
+    path = Path(config.path) / name
+    form = SlotForm(digest, payload_bytes)
+    files.make_folder(str(path))
+    folder = files.open_folder(str(path))
+    open_fds.append(folder)
+    lock = files.open(folder, LOCK, create=True)
+    open_fds.append(lock)
+    if not try_lock(lock):
+        raise AdapterError(
+            f"SSD tier: {path} is served by another process: give each its own path"
+        )
+    os.utime(LOCK, dir_fd=folder)
+    num_slots = config.max_bytes // form.slot_bytes
+    about = _about(config, namespace, form, num_slots)
+    found = read_about(files, folder)
+    if found is None or not _goes_on(found, about):
+        _wipe(files, folder)
+    else:
+        about = replace(about, slots_per_file=found.slots_per_file)
+    if found != about:
+        write_about(files, folder, about)
+    slots = SlotFiles(files, folder, form.slot_bytes, about.slots_per_file)
+    slots.open_all()
+    max_files = _max_files(quota, name, slots, about.index_bytes)
+    if max_files < 1:
+        raise AdapterError(
+            f"SSD tier: {config.path}: no room for a file of {slots.file_bytes} bytes "
+            f"under max_bytes={config.max_bytes} and "
+            f"min_free_bytes={config.min_free_bytes}, with the other namespaces there"
+        )
+    index, rows = _open_index(files, path, folder, num_slots, slots, form, config)
+    rows, stale = _settle(rows, slots)
+    _trim(slots, rows, max_files)
+    quota.make_room(name, 0)
+    stale += [row for row in rows if not slots.holds(row.slot)]
+    rows = [row for row in rows if slots.holds(row.slot)]
+    index.commit([(row.slot, row.generation) for row in stale], meta=[(CLEAN, 0.0)])
+    return Started(
+        quota, folder, lock, name, about, form, slots, index, rows, max_files
+    )
+
+
+def _about(
+    config: SsdConfig, namespace: Namespace, form: SlotForm, num_slots: int
+) -> About:
+    index = index_bytes(num_slots)
+    for_slots = max(0, config.max_bytes - index)
+    size = min(for_slots // _FILES, _MOST_FILE_BYTES)
+    return About(
+        format=FORMAT_VERSION,
+        digest=form.digest.hex(),
+        payload_bytes=form.payload_bytes,
+        slot_bytes=form.slot_bytes,
+        slots_per_file=max(1, size // form.slot_bytes),
+        index_bytes=index,
+        ephemeral=config.ephemeral,
+        fields=dict(namespace.fields),
+    )
+
+
+def _goes_on(found: About, wanted: About) -> bool:
+    """Return whether what is there is of use to this process."""
+    same = ("format", "digest", "payload_bytes", "slot_bytes")
+    is_same = all(getattr(found, item) == getattr(wanted, item) for item in same)
+    if found.slots_per_file * found.slot_bytes > 4 * _MOST_FILE_BYTES:
+        return False
+    return is_same and not found.ephemeral and not wanted.ephemeral
+
+
+def _wipe(files: OsFiles, folder: int) -> None:
+    for item in os.listdir(folder):
+        if is_ours(item) and item not in (LOCK, ABOUT):
+            files.unlink(folder, item)
+
+
+def _max_files(quota: Quota, name: str, slots: SlotFiles, index: int) -> int:
+    """Return how many files cap and floor allow, idle namespaces removed."""
+    there = quota.folders()
+    (own,) = [folder for folder in there if folder.name == name]
+    own_files = len(slots.numbers()) * slots.file_bytes
+    own_other = own.used_bytes + own.reserved_bytes - own_files
+    others = quota.served_bytes(name)
+    idle = sum(f.used_bytes + f.reserved_bytes for f in there) - others
+    idle -= own.used_bytes + own.reserved_bytes
+    cap_room = quota.max_bytes - others - own_other - 2 * PAGE
+    free_room = quota.free_bytes() + own_files + idle
+    free_room -= sum(folder.reserved_bytes for folder in there)
+    return max(0, min(cap_room, free_room) // slots.file_bytes)
+
+
+def _open_index(
+    files: OsFiles,
+    path: Path,
+    folder: int,
+    num_slots: int,
+    slots: SlotFiles,
+    form: SlotForm,
+    config: SsdConfig,
+) -> tuple[Index, list[Row]]:
+    try:
+        index = Index(files, path, folder, num_slots)
+    except IndexDamaged as error:
+        _LOG.warning("hotset: %s: the index is made anew: %s", path, error)
+        return _anew(files, path, folder, num_slots, slots, form, config)
+    try:
+        rows = list(index.rows())
+        if len(rows) > num_slots:
+            raise IndexDamaged(f"{len(rows)} rows of {num_slots} slots")
+        if not index.meta(CLEAN):
+            rows = _confirmed(rows, slots, form, config.threads)
+    except Exception as error:
+        index.close()
+        _LOG.warning("hotset: %s: the index is made anew: %r", path, error)
+        return _anew(files, path, folder, num_slots, slots, form, config)
+    return index, rows
+
+
+def _anew(
+    files: OsFiles,
+    path: Path,
+    folder: int,
+    num_slots: int,
+    slots: SlotFiles,
+    form: SlotForm,
+    config: SsdConfig,
+) -> tuple[Index, list[Row]]:
+    """Make an index from the slots' headers."""
+    remove_index(files, folder)
+    index = Index(files, path, folder, num_slots)
+    every = (s for number in slots.numbers() for s in slots.slots_of(number))
+    rows = [
+        Row(slot, found[0], found[1], 0, found[1], 1, 0.0, 0.0)
+        for slot, found in _headers(every, slots, form, config.threads)
+        if found is not None and found[2] == slot
+    ]
+    rows, _ = _settle(rows, slots)
+    index.commit((), rows)
+    return index, rows
+
+
+def _confirmed(
+    rows: list[Row], slots: SlotFiles, form: SlotForm, threads: int
+) -> list[Row]:
+    """Return the rows that the headers of their slots confirm, and drop none else.
+
+    Those that are not are left to be found stale by `_settle`, which sees a slot of -1.
+    """
+    there = {row.slot: row for row in rows if slots.holds(row.slot)}
+    found = dict(_headers(there, slots, form, threads))
+    return [
+        row
+        if found.get(row.slot) == (row.key, row.generation, row.slot)
+        else row._replace(key=b"")
+        for row in rows
+    ]
+
+
+def _headers(
+    wanted: Iterable[int], slots: SlotFiles, form: SlotForm, threads: int
+) -> Iterator[tuple[int, tuple[bytes, int, int] | None]]:
+    """Yield what slots' headers claim; None where they cannot be read."""
+
+    def look(slot: int) -> tuple[int, tuple[bytes, int, int] | None]:
+        with mmap.mmap(-1, PAGE) as memory, memoryview(memory) as page:
+            try:
+                slots.read(slot, page)
+            except OSError:
+                return slot, None
+            return slot, form.claimed(page)
+
+    with ThreadPoolExecutor(threads, "hotset-ssd-start") as pool:
+        yield from pool.map(look, wanted)
+
+
+def _settle(rows: list[Row], slots: SlotFiles) -> tuple[list[Row], list[Row]]:
+    """Return the rows that count, least recent first, and those that do not.
+
+    Of rows of one key the newest counts.
+    """
+    newest: dict[bytes, Row] = {}
+    stale = []
+    for row in rows:
+        if not row.key or not slots.holds(row.slot):
+            stale.append(row)
+            continue
+        other = newest.get(row.key)
+        if other is None or other.generation < row.generation:
+            newest[row.key] = row
+            row = other or row
+        if row is not newest[row.key]:
+            stale.append(row)
+    kept = sorted(newest.values(), key=lambda row: (row.used, -row.depth, row.slot))
+    return kept, stale
+
+
+def _trim(slots: SlotFiles, rows: list[Row], max_files: int) -> None:
+    """Remove files above a number, the one whose newest use is oldest first."""
+    last_use = dict.fromkeys(slots.numbers(), -1)
+    for row in rows:
+        number = row.slot // slots.slots_per_file
+        last_use[number] = max(last_use[number], row.used)
+    by_age = sorted(last_use, key=lambda number: (last_use[number], number))
+    for number in by_age[: max(0, len(by_age) - max_files)]:
+        slots.remove(number)
