@@ -13,12 +13,12 @@ steps at which it needs a block and at which it ends are known when it starts.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 from hotset.sim.gpu_pool import GpuPool
 from hotset.sim.job import Job, Phase
 from hotset.sim.steps import BatchLimits, Calendar, Step
-from hotset.sim.tier import Found, OffloadTier
+from hotset.sim.tier import Found, OffloadTier, Pays
 
 
 class Batcher:
@@ -32,9 +32,8 @@ class Batcher:
         The GPU's blocks.
     tier : OffloadTier
         The CPU tier.
-    pays : callable, optional
-        Whether loading so many tokens beats computing them behind so many others;
-        without it every hit is loaded.
+    pays : Pays, optional
+        Whether a load beats computing; without it every hit is loaded.
     """
 
     def __init__(
@@ -42,7 +41,7 @@ class Batcher:
         limits: BatchLimits,
         pool: GpuPool,
         tier: OffloadTier,
-        pays: Callable[[int, int], bool] | None = None,
+        pays: Pays | None = None,
     ) -> None:
         self.limits = limits
         self.pool = pool
@@ -73,7 +72,8 @@ class Batcher:
     def schedule(self, now_s: float) -> Step:
         """Decide on the next step, and hold the blocks that it needs."""
         step = Step()
-        if not self._continue_running(step):
+        step.gave_way = self._continue_running(step)
+        if not step.gave_way:
             self._resume_loaded(step)
             self._take_up_waiting(step, now_s)
         step.num_decoding = self.num_decoding
@@ -139,6 +139,7 @@ class Batcher:
         job.is_begun = False
         job.phase = Phase.WAITING
         job.seen_version = -1
+        job.promoted = None
         job.num_preemptions += 1
         self.waiting.appendleft(job)
 
@@ -209,7 +210,7 @@ class Batcher:
         limit = min((job.target - 1) // size, len(job.blocks))
         num_hits = pool.lookup(job.blocks, limit)
         local = num_hits * size
-        found = self._find(job, local)
+        found = self._find(job, local, now_s)
         if found.must_wait:
             job.seen_version = self.tier.version
             return False
@@ -228,27 +229,34 @@ class Batcher:
             job.admitted_s = now_s
             job.gpu_tokens = local
             job.hit_tokens = self._cached_tokens(found, local)
+            job.ssd_tokens = self._ssd_tokens(job, found, local)
         if found.last > found.first:
             self._begin_load(job, found, step)
         else:
             self._run(job, min(job.target - local, self._budget(step)), step)
         return True
 
-    def _find(self, job: Job, local: int) -> Found:
+    def _find(self, job: Job, local: int, now_s: float) -> Found:
         if job.num_writing > 0:  # back from a preemption: no look-up until written
             first = local // self.limits.chunk_tokens
             return Found(first, first, first, False)
-        found = self.tier.find(job, local, job.target)
-        if self._pays is not None and found.last > found.first:
-            loaded = found.last * self.limits.chunk_tokens - local
-            if not self._pays(loaded, local):
-                return Found(found.first, found.first, found.looked_up, False)
-        return found
+        return self.tier.find(job, local, job.target, now_s, self._pays)
 
     def _cached_tokens(self, found: Found, local: int) -> int:
         if found.last == found.first:
             return local
         return found.last * self.limits.chunk_tokens
+
+    def _ssd_tokens(self, job: Job, found: Found, local: int) -> int:
+        """Return the tokens to load that the request had read from the SSD."""
+        if not job.promoted:
+            return 0
+        size = self.limits.chunk_tokens
+        loads = job.chunks[found.first : found.last]
+        tokens = size * sum(key in job.promoted for key in loads)
+        if loads and loads[0] in job.promoted:  # its head, the GPU has
+            tokens -= local - found.first * size
+        return tokens
 
     def _begin_load(self, job: Job, found: Found, step: Step) -> None:
         cached = found.last * self.limits.chunk_tokens

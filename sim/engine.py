@@ -20,8 +20,10 @@ from hotset.sim.clockwork import Bell, EndOfInstant
 from hotset.sim.cost import CostModel
 from hotset.sim.gpu_pool import GpuPool
 from hotset.sim.job import Job, Phase
+from hotset.sim.ssd_traffic import SsdLinks, SsdTraffic
 from hotset.sim.steps import BatchLimits, Step
 from hotset.sim.tier import OffloadTier
+from hotset.sim.tiers import TwoTiers
 from hotset.sim.transfers import LOAD, STORE, Link, LinkSpec
 
 Log = list[tuple[Any, ...]]
@@ -58,6 +60,8 @@ class EngineSpec:
         Whether the next step is decided before this one is booked: transfers are then
         known to be done a step later, unless the engine is idle, and what was loaded is
         let go a step behind the request's return.
+    ssd : SsdLinks, optional
+        How the SSD is reached, where there is one.
     """
 
     cost: CostModel
@@ -70,6 +74,18 @@ class EngineSpec:
     loads_if_faster: bool = False
     offers_at_end: bool = False
     is_async: bool = False
+    ssd: SsdLinks | None = None
+
+    def loads_before(self, tokens: int, cached_tokens: int, ssd_tokens: int) -> bool:
+        """Return whether loading tokens, on idle links, beats computing them.
+
+        ``ssd_tokens`` of them are read from the SSD first.
+        """
+        size = self.kv_bytes_per_token
+        load_s = self.load_link.seconds(tokens * size)
+        if ssd_tokens and self.ssd is not None:
+            load_s += self.ssd.read.seconds(ssd_tokens * size)
+        return load_s < self.cost.chunk_s(tokens, cached_tokens)
 
 
 class Engine:
@@ -82,7 +98,7 @@ class Engine:
     spec : EngineSpec
         The machine.
     tier : OffloadTier
-        The CPU tier.
+        The CPU tier; with an SSD behind it where the machine has one.
     on_done : callable, optional
         Told of each job at its end.
     log : list, optional
@@ -108,7 +124,7 @@ class Engine:
             Link(env, spec.store_link) if spec.is_duplex else self.load_link
         )
         self.pool = GpuPool(spec.gpu_blocks)
-        pays = self._pays if spec.loads_if_faster else None
+        pays = spec.loads_before if spec.loads_if_faster else None
         self.batcher = Batcher(spec.limits, self.pool, tier, pays)
         self.num_loaded_tokens = 0
         self.busy_s = 0.0
@@ -119,6 +135,9 @@ class Engine:
         self._on_done = on_done
         self._log = log
         self._bell = Bell(env)
+        self.ssd: SsdTraffic | None = None
+        if spec.ssd is not None and isinstance(tier, TwoTiers):
+            self.ssd = SsdTraffic(env, spec.ssd, tier, self._bell.ring)
         self._leaving: list[Job] = []  # at their end, with chunks still to offer
         self._created: list[tuple[Job, list[int]]] = []  # stores not handed over yet
         self._reported: list[Transfer] = []  # transfers that are over
@@ -165,6 +184,8 @@ class Engine:
             step = batcher.schedule(env.now)
             self._hand_over(step)
             self._offer(step)
+            if self.ssd is not None:
+                self.ssd.begin()
             if self._created or self._late:  # the next step has something to do
                 step.most_steps = 1
             if step.computes:
@@ -175,7 +196,7 @@ class Engine:
                     raise PolicyError(
                         f"no end after {self._max_steps} steps of the engine"
                     )
-            elif self._is_busy() or (yield from self._sleep()):
+            elif step.gave_way or self._is_busy() or (yield from self._sleep()):
                 yield EndOfInstant(env)
                 self._report()
                 self._report()
@@ -188,7 +209,7 @@ class Engine:
 
     def _sleep(self) -> Generator[simpy.Event, Any, bool]:
         """Wait until something happens; return False where nothing ever will."""
-        if not self._num_moving:
+        if not self._num_moving and not (self.ssd and self.ssd.num_moving):
             if self._is_closed and not self.batcher.num_unfinished:
                 return False
             assert not self.batcher.num_unfinished, "requests wait for nothing"
@@ -325,6 +346,8 @@ class Engine:
 
     def _report(self) -> None:
         """Take note of the transfers that are over."""
+        if self.ssd is not None:
+            self.ssd.report()
         if not self.spec.is_async:
             self._late += self._reported
             self._reported = []
@@ -344,16 +367,11 @@ class Engine:
                 self._end_store(job, chunks)
 
     def _end_store(self, job: Job, chunks: list[int]) -> None:
-        self.tier.end_store(chunks)
+        self.tier.end_store(job, chunks, self.env.now)
         job.num_writing -= 1
         self._note("stored", job)
         if job.num_writing == 0 and job.phase is Phase.DONE:
             self.tier.finish(job)
-
-    def _pays(self, loaded_tokens: int, cached_tokens: int) -> bool:
-        num_bytes = loaded_tokens * self.spec.kv_bytes_per_token
-        computing_s = self.spec.cost.chunk_s(loaded_tokens, cached_tokens)
-        return self.spec.load_link.seconds(num_bytes) < computing_s
 
     # Books
 

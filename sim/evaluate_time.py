@@ -64,8 +64,7 @@ class TimeEvaluator:
         elif first == "saved_prefill_s":
             self._weights, values = metrics.prefill_each_s(records, result.spec)
         else:
-            hits = records.counts["gpu_tokens"] + records.counts["cpu_tokens"]
-            values = hits.astype(np.float64)
+            values = records.hit_tokens.astype(np.float64)
             self._weights = self.trace.input_tokens.astype(np.float64)
         return Outcome(values, self._objectives(result))
 

@@ -63,6 +63,8 @@ class Job:
     unreported: int = 0  # leading chunks that the engine does not report at the end
     upcoming: int = 0  # first chunk that was not offered yet
     num_writing: int = 0  # store transfers under way
+    ssd_request: Request | None = None
+    promoted: frozenset[int] | None = None  # chunks that it had read from the SSD
     seen_version: int = -1  # the tier's state at the last look-up that led nowhere
 
     # Order
@@ -75,6 +77,7 @@ class Job:
     first_token_s: float = -1.0
     gpu_tokens: int = 0
     hit_tokens: int = 0
+    ssd_tokens: int = 0  # of the hit tokens, those that it had read from the SSD
     num_computed: int = 0  # prompt tokens computed, again after a preemption
     num_preemptions: int = 0
     load_s: float = 0.0

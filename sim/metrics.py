@@ -28,12 +28,18 @@ DEFINITIONS = {
     "as long as requests come. None where users wait for their answers",
     "goodput": "requests that keep to all the objectives given, per second",
     "saved_prefill_s": "seconds that computing the hit tokens would have taken",
-    "hit": "prompt tokens that were cached when the request was taken up: by the GPU "
-    "or the CPU tier; the two add up to the total",
-    "computed": "prompt tokens computed, again after a preemption",
+    "hit": "prompt tokens that were cached when the request was taken up: by the GPU, "
+    "the CPU tier, or the SSD that it had them read from; the three add up",
+    "computed": "prompt tokens that were not cached; with the hit ones they add up to "
+    "the input",
+    "prefilled": "prompt tokens that the engine computed: again after a preemption, "
+    "and the last one of a prompt that is cached to its end",
     "cpu": "chunks of the CPU tier, counted by the names that a server's metrics have",
     "reuse_age_s": "seconds since the last use of the oldest chunk that a load needed",
     "dropped_unused": "chunks evicted from the CPU tier that no request had loaded",
+    "ssd": "chunks of the SSD tier: written to it, read from it for requests, evicted",
+    "writes_per_day_bytes": "bytes written to the SSD over the seconds from the first "
+    "arrival to the end, times 86,400",
     "break_even_tokens": "fewest tokens at a prompt's head whose load from a tier "
     "beats computing them, on idle links; None where none does",
 }
@@ -44,7 +50,9 @@ _COUNTS = (
     "output_tokens",
     "gpu_tokens",
     "cpu_tokens",
+    "ssd_tokens",
     "computed_tokens",
+    "prefilled_tokens",
     "preemptions",
 )
 
@@ -78,9 +86,18 @@ class Records:
         counts["input_tokens"][i] = job.input_tokens
         counts["output_tokens"][i] = job.output_tokens
         counts["gpu_tokens"][i] = job.gpu_tokens
-        counts["cpu_tokens"][i] = job.hit_tokens - job.gpu_tokens
-        counts["computed_tokens"][i] = job.num_computed
+        counts["cpu_tokens"][i] = job.hit_tokens - job.gpu_tokens - job.ssd_tokens
+        counts["ssd_tokens"][i] = job.ssd_tokens
+        counts["computed_tokens"][i] = job.input_tokens - job.hit_tokens
+        counts["prefilled_tokens"][i] = job.num_computed
         counts["preemptions"][i] = job.num_preemptions
+
+    @property
+    def hit_tokens(self) -> Int64Array:
+        """Tokens that were cached, in any tier, int64[R]."""
+        counts = self.counts
+        found = counts["gpu_tokens"] + counts["cpu_tokens"] + counts["ssd_tokens"]
+        return np.asarray(found)
 
     def columns(self) -> dict[str, Any]:
         """Return every column by its name, derived ones included."""
@@ -131,8 +148,8 @@ def offered_load(records: Records, spec: EngineSpec) -> float | None:
     if span_s <= 0:
         return None
     counts, cost = records.counts, spec.cost
-    n = counts["computed_tokens"].astype(np.float64)
-    hits = counts["gpu_tokens"] + counts["cpu_tokens"]
+    n = counts["prefilled_tokens"].astype(np.float64)
+    hits = records.hit_tokens
     prefill_s = cost.start_s + cost.token_s * n + cost.pair_s * (n * n / 2 + n * hits)
     steps = counts["output_tokens"] - 1.0
     context = counts["input_tokens"] + counts["output_tokens"] / 2
@@ -169,7 +186,7 @@ def prefill_each_s(
     """Return by request what computing it would cost, and what its hits saved of it."""
     counts, cost = records.counts, spec.cost
     n = counts["input_tokens"].astype(np.float64)
-    hits = counts["gpu_tokens"] + counts["cpu_tokens"]
+    hits = records.hit_tokens
     left = n - np.minimum(hits, n - 1)
     behind = n - left
     whole = cost.token_s * n + cost.pair_s * n * n / 2

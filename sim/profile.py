@@ -18,6 +18,7 @@ from hotset.policies.base import known_names
 from hotset.policies.errors import PolicyError
 from hotset.sim.cost import CostModel
 from hotset.sim.engine import EngineSpec
+from hotset.sim.ssd_traffic import SsdLinks
 from hotset.sim.steps import BatchLimits
 from hotset.sim.transfers import LinkSpec
 
@@ -26,8 +27,9 @@ _TABLES = {
     "model": {"kv_bytes_per_token"},
     "gpu": {"pool_tokens", "step_tokens", "max_sequences", "async_scheduling"},
     "cost": {field.name for field in dataclasses.fields(CostModel)},
-    "links": {"cpu"},
+    "links": {"cpu", "ssd"},
     "links.cpu": {"load_bytes_per_s", "store_bytes_per_s", "latency_s", "duplex"},
+    "links.ssd": {"read_bytes_per_s", "write_bytes_per_s", "latency_s"},
 }
 
 
@@ -72,6 +74,8 @@ class Profile:
         Seconds of its work.
     cpu : TierLink
         How the CPU tier is reached.
+    ssd : SsdLinks, optional
+        How an SSD behind the CPU tier is reached.
     """
 
     name: str
@@ -85,6 +89,7 @@ class Profile:
     is_async: bool
     cost: CostModel
     cpu: TierLink
+    ssd: SsdLinks | None = None
 
     def engine(
         self,
@@ -95,13 +100,15 @@ class Profile:
         step_tokens: int | None = None,
         loads_if_faster: bool = False,
         offers_at_end: bool = False,
+        has_ssd: bool = False,
     ) -> EngineSpec:
         """Return the machine for blocks and chunks of some size.
 
         Raises
         ------
         PolicyError
-            If a step has no room for every sequence, or the pool none for a block.
+            If a step has no room for every sequence, the pool none for a block, or
+            there is no link to an SSD that is asked for.
         """
         blocks = self.pool_tokens // block_tokens + 1
         blocks = blocks if gpu_blocks is None else gpu_blocks
@@ -109,6 +116,11 @@ class Profile:
             raise PolicyError(
                 f"a GPU pool of {self.pool_tokens} tokens holds no block of "
                 f"{block_tokens} tokens"
+            )
+        if has_ssd and self.ssd is None:
+            raise PolicyError(
+                f"--ssd: profile {self.name} has no table [links.ssd] with "
+                "read_bytes_per_s and write_bytes_per_s"
             )
         tokens = self.step_tokens if step_tokens is None else step_tokens
         if tokens < self.max_sequences:
@@ -127,6 +139,7 @@ class Profile:
             loads_if_faster=loads_if_faster,
             offers_at_end=offers_at_end,
             is_async=self.is_async,
+            ssd=self.ssd if has_ssd else None,
         )
 
     def as_json(self) -> dict[str, Any]:
@@ -196,6 +209,7 @@ class _Reader:
             is_async=self._flag("gpu", "async_scheduling", False),
             cost=self._cost(),
             cpu=self._link("links.cpu"),
+            ssd=self._ssd(),
         )
 
     def _table(self, name: str) -> Mapping[str, Any]:
@@ -248,4 +262,15 @@ class _Reader:
             LinkSpec(self._number(name, "load_bytes_per_s"), latency_s),
             LinkSpec(self._number(name, "store_bytes_per_s"), latency_s),
             self._flag(name, "duplex", True),
+        )
+
+    def _ssd(self) -> SsdLinks | None:
+        name = "links.ssd"
+        if "ssd" not in self._table("links"):
+            return None
+        self._check_keys(name)
+        latency_s = self._number(name, "latency_s", 0.0)
+        return SsdLinks(
+            read=LinkSpec(self._number(name, "read_bytes_per_s"), latency_s),
+            write=LinkSpec(self._number(name, "write_bytes_per_s"), latency_s),
         )

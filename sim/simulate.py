@@ -6,7 +6,6 @@ what `hotset simulate` writes as JSON.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import multiprocessing
 from collections.abc import Sequence
@@ -14,7 +13,6 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import simpy
 
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
@@ -26,9 +24,12 @@ from hotset.sim.engine import Engine, EngineSpec
 from hotset.sim.engines import EngineRules
 from hotset.sim.profile import Profile
 from hotset.sim.replay import RunConfig
+from hotset.sim.ssd import SsdTier
+from hotset.sim.ssd_plan import SsdPlan
 from hotset.sim.study import check_reuse
+from hotset.sim.summary import summary
 from hotset.sim.tier import OffloadTier
-from hotset.sim.transfers import Link
+from hotset.sim.tiers import TwoTiers
 from hotset.sim.workload import Workload
 from hotset.traces.model import Trace
 
@@ -51,6 +52,8 @@ class Plan:
         The machine.
     cpu : Capacity
         Size of the CPU tier.
+    ssd : SsdPlan, optional
+        What is behind it.
     chunk_tokens, gpu_blocks, step_tokens : int, optional
         Instead of the trace's block and the profile's values.
     users : int, optional
@@ -74,6 +77,7 @@ class Plan:
     engine: EngineRules
     profile: Profile
     cpu: Capacity
+    ssd: SsdPlan | None = None
     chunk_tokens: int | None = None
     gpu_blocks: int | None = None
     step_tokens: int | None = None
@@ -140,6 +144,7 @@ class SimulationResult:
             "settings": {
                 "engine": plan.engine.name,
                 "cpu_blocks": self.cpu_blocks,
+                "ssd": None if plan.ssd is None else plan.ssd.as_json(),
                 "chunk_tokens": self.workload.chunk_tokens,
                 "gpu_blocks": spec.gpu_blocks,
                 "step_tokens": spec.limits.step_tokens,
@@ -203,6 +208,7 @@ def _prepare(trace: Trace, plan: Plan) -> tuple[Workload, EngineSpec, int]:
         step_tokens=plan.step_tokens,
         loads_if_faster=plan.loads_if_faster,
         offers_at_end=plan.engine.offers_at_end,
+        has_ssd=plan.ssd is not None,
     )
     blocks = plan.cpu.blocks(
         workload.blocks.num_distinct,
@@ -214,26 +220,45 @@ def _prepare(trace: Trace, plan: Plan) -> tuple[Workload, EngineSpec, int]:
             f"--cpu {plan.cpu.text}: {blocks} blocks hold no chunk of "
             f"{workload.blocks_per_chunk} blocks"
         )
-    for spec_of_policy, _params in plan.policies:
-        if spec_of_policy.offline:
-            raise PolicyError(
-                f"--policy {spec_of_policy.name}: it knows the future of a replay; in "
-                "simulated time there is none"
-            )
+    check_online("--policy", [spec for spec, _params in plan.policies])
+    if plan.ssd is not None and plan.ssd.policy is not None:
+        check_online("--ssd-policy", [plan.ssd.policy[0]])
     return workload, spec, blocks
+
+
+def check_online(option: str, specs: Sequence[PolicySpec]) -> None:
+    """Raise PolicyError if a policy needs to know the future."""
+    for spec in specs:
+        if spec.offline:
+            raise PolicyError(
+                f"{option} {spec.name}: it knows the future of a replay; in simulated "
+                "time there is none"
+            )
+
+
+def make_tier(
+    workload: Workload, spec: EngineSpec, cpu_blocks: int, plan: Plan, number: int
+) -> OffloadTier:
+    """Return the tiers of a run of a plan."""
+    admission, admission_params = plan.admission
+    policy = plan.policies[number]
+    spares = 0 if plan.ssd is None else plan.ssd.spare_blocks(workload, cpu_blocks)
+    left = cpu_blocks - spares
+    config = RunConfig(*policy, admission, admission_params, left, plan.engine)
+    if plan.ssd is None:
+        return OffloadTier(workload, config)
+    chunk_bytes = spec.limits.chunk_tokens * spec.kv_bytes_per_token
+    behind = plan.ssd.config(workload, policy, spares, spec.kv_bytes_per_token)
+    return TwoTiers(workload, config, SsdTier(workload, behind, chunk_bytes))
 
 
 def _simulate(
     workload: Workload, spec: EngineSpec, cpu_blocks: int, plan: Plan, number: int
 ) -> Run:
     policy, params = plan.policies[number]
-    admission, admission_params = plan.admission
     trace = workload.trace
     env = simpy.Environment()
-    tier = OffloadTier(
-        workload,
-        RunConfig(policy, params, admission, admission_params, cpu_blocks, plan.engine),
-    )
+    tier = make_tier(workload, spec, cpu_blocks, plan, number)
     records = metrics.Records(trace.num_requests)
     tokens = int(trace.input_tokens.sum() + trace.output_tokens.sum())
     engine = Engine(
@@ -252,88 +277,8 @@ def _simulate(
         )
     env.run(until=engine.process)
     label = policy.label(params)
-    summary = _summary(label, policy.name, params, engine, records, plan, cpu_blocks)
-    return Run(label, summary, records)
-
-
-def _summary(
-    label: str,
-    name: str,
-    params: Params,
-    engine: Engine,
-    records: metrics.Records,
-    plan: Plan,
-    cpu_blocks: int,
-) -> dict[str, Any]:
-    spec, tier = engine.spec, engine.tier
-    first = math.floor(plan.warmup * records.num_requests)
-    counts = {key: int(of[first:].sum()) for key, of in records.counts.items()}
-    spans = {key: of[first:] for key, of in records.spans().items()}
-    hits = counts["gpu_tokens"] + counts["cpu_tokens"]
-    is_open = plan.users is None
-    kv_bytes, chunk = spec.kv_bytes_per_token, spec.limits.chunk_tokens
-    return {
-        "policy": name,
-        "label": label,
-        "params": dataclasses.asdict(params),
-        "admission": {
-            "name": plan.admission[0].name,
-            **dataclasses.asdict(plan.admission[1]),
-        },
-        "cpu_blocks": cpu_blocks,
-        "measured_from_request": first,
-        "requests": records.num_requests - first,
-        **{key: metrics.quantiles(of) for key, of in spans.items()},
-        "duration_s": engine.env.now,
-        "offered_load": metrics.offered_load(records, spec) if is_open else None,
-        "busy_share": engine.busy_s / engine.env.now if engine.env.now > 0 else None,
-        "mean_present": (
-            engine.present_s / engine.env.now if engine.env.now > 0 else None
-        ),
-        "steps": engine.batcher.step,
-        "goodput": metrics.goodput(records, first, plan.slo_ttft_s, plan.slo_itl_s),
-        "saved_prefill_s": metrics.saved_prefill_s(records, spec, first),
-        "tokens": {
-            "input": counts["input_tokens"],
-            "output": counts["output_tokens"],
-            "gpu_hit": counts["gpu_tokens"],
-            "cpu_hit": counts["cpu_tokens"],
-            "hit": hits,
-            "computed": counts["computed_tokens"],
-        },
-        "token_hit_ratio": hits / max(counts["input_tokens"], 1),
-        "preemptions": counts["preemptions"],
-        "links": _links(engine),
-        "cpu": {
-            **dataclasses.asdict(tier.counts),
-            **tier.gauges(),
-            "reuse_age_s": metrics.quantiles(np.array(tier.reuse_ages_s)),
-            "load_bytes": engine.num_loaded_tokens * kv_bytes,
-            "store_bytes": tier.counts.stores * chunk * kv_bytes,
-            "resident_blocks": tier.num_resident * (chunk // spec.limits.block_tokens),
-            "policy_faults": tier.num_faults,
-        },
-        "break_even_tokens": {
-            "cpu": spec.cost.break_even_tokens([spec.load_link], kv_bytes)
-        },
-    }
-
-
-def _links(engine: Engine) -> dict[str, Any]:
-    def one(link: Link) -> dict[str, Any]:
-        return {
-            "bytes": link.num_bytes,
-            "transfers": link.num_transfers,
-            "busy_s": link.busy_s,
-            "wait_s": link.wait_s,
-        }
-
-    if engine.spec.is_duplex:
-        return {
-            "cpu_load": one(engine.load_link),
-            "cpu_store": one(engine.store_link),
-        }
-    return {"cpu": one(engine.load_link)}
+    found = summary(label, policy.name, params, engine, records, plan, cpu_blocks)
+    return Run(label, found, records)
 
 
 def _warnings(trace: Trace, plan: Plan, runs: Sequence[Run]) -> list[str]:

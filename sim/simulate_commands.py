@@ -8,6 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotset.sim.commands import AdmissionOption, ChunkTokensOption, EngineOption
+from hotset.sim.ssd_options import (
+    SsdAdmissionOption,
+    SsdModeOption,
+    SsdOption,
+    SsdPolicyOption,
+    SsdQueueOption,
+    SsdStagingOption,
+    SsdWritesOption,
+    ssd_plan,
+)
 from hotset.traces.commands import JsonOption, write_json
 from hotset.traces.trace_input import TraceInput, takes_trace
 
@@ -73,6 +83,13 @@ def simulate(
     cpu: CpuOption,
     engine: EngineOption = "vllm-0.33",
     admission: AdmissionOption = "always",
+    ssd: SsdOption = None,
+    ssd_policy: SsdPolicyOption = None,
+    ssd_admission: SsdAdmissionOption = None,
+    ssd_mode: SsdModeOption = None,
+    ssd_writes_per_day: SsdWritesOption = None,
+    ssd_queue: SsdQueueOption = None,
+    ssd_staging: SsdStagingOption = None,
     chunk_tokens: ChunkTokensOption = None,
     gpu_blocks: Annotated[
         int | None,
@@ -128,6 +145,15 @@ def simulate(
         engine=rules_of(engine),
         profile=load_profile(profile),
         cpu=parse_capacity(cpu, "--cpu"),
+        ssd=ssd_plan(
+            ssd,
+            ssd_policy,
+            ssd_admission,
+            ssd_mode,
+            ssd_writes_per_day,
+            ssd_queue,
+            ssd_staging,
+        ),
         chunk_tokens=chunk_tokens,
         gpu_blocks=gpu_blocks,
         step_tokens=step_tokens,

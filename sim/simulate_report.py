@@ -33,6 +33,9 @@ def print_simulations(result: SimulationResult, console: Console) -> None:
         f"{spec.gpu_blocks - 1:,} GPU blocks",
         f"{result.cpu_blocks:,} CPU blocks of {trace.block_tokens} tokens",
     ]
+    if plan.ssd is not None:
+        blocks = result.runs[0].summary["ssd"]["capacity_blocks"]
+        notes.append(f"{blocks:,} SSD blocks, {plan.ssd.mode}")
     if plan.users is not None:
         notes.append(f"{plan.users} users")
     loads = [run.summary["offered_load"] for run in result.runs]
@@ -52,24 +55,29 @@ def _table(result: SimulationResult) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("policy", no_wrap=True)
     titles = ["TTFT mean", "p50", "p95", "ITL p50", "tokens hit", "by GPU", "by CPU"]
+    has_ssd = result.plan.ssd is not None
+    if has_ssd:
+        titles.append("by SSD")
     if result.plan.slo_ttft_s is not None or result.plan.slo_itl_s is not None:
         titles.append("in SLO")
     titles += ["prefill saved", "loaded", "stored"]
+    if has_ssd:
+        titles += ["SSD read", "SSD written", "a day"]
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     for run in result.runs:
-        table.add_row(Text(run.label), *_row(run, "in SLO" in titles))
+        table.add_row(Text(run.label), *_row(run, "in SLO" in titles, has_ssd))
     return table
 
 
-def _row(run: Run, has_slo: bool) -> Iterator[str]:
+def _row(run: Run, has_slo: bool, has_ssd: bool) -> Iterator[str]:
     summary = run.summary
     ttft, itl, tokens = summary["ttft_s"], summary["itl_s"], summary["tokens"]
     for key in ("mean", "p50", "p95"):
         yield f"{ttft[key]:.3f} s"
     yield "-" if itl is None else f"{itl['p50'] * 1000:.1f} ms"
     whole = max(tokens["input"], 1)
-    for key in ("hit", "gpu_hit", "cpu_hit"):
+    for key in ("hit", "gpu_hit", "cpu_hit", *(["ssd_hit"] if has_ssd else [])):
         yield percent(tokens[key] / whole)
     if has_slo:
         yield percent(summary["goodput"]["share"])
@@ -77,6 +85,12 @@ def _row(run: Run, has_slo: bool) -> Iterator[str]:
     loaded = summary["cpu"]["load_bytes"]
     yield gigabytes(loaded)
     yield gigabytes(summary["cpu"]["store_bytes"])
+    if has_ssd:
+        ssd = summary["ssd"]
+        yield gigabytes(ssd["read_bytes"])
+        yield gigabytes(ssd["write_bytes"])
+        a_day = ssd["writes_per_day_bytes"]
+        yield "-" if a_day is None else f"{a_day / 1e12:,.1f} TB"
 
 
 def gigabytes(num_bytes: int) -> str:

@@ -44,6 +44,8 @@ class Step:
         Requests that decode, and the tokens that they attend to.
     most_steps : int
         Steps like this one that can follow without anything to decide.
+    gave_way : bool
+        Whether a request gave its blocks back, so that the next step has room.
     """
 
     prefill: dict[Job, int] = field(default_factory=dict)
@@ -51,6 +53,7 @@ class Step:
     num_decoding: int = 0
     context_tokens: int = 0
     most_steps: int = 1
+    gave_way: bool = False
 
     @property
     def computes(self) -> bool:

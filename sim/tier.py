@@ -8,7 +8,7 @@ policy hears of a request, and when, is what `hotset.sim.engine_loop` tells it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -16,9 +16,14 @@ from hotset.policies.arrays import Float64Array
 from hotset.policies.driver import PolicyDriver, Status
 from hotset.policies.lru import SPEC as LRU
 from hotset.policies.lru import LruParams
+from hotset.policies.request import Request
 from hotset.sim.job import Job
 from hotset.sim.replay import RunConfig, is_vllms_own, resolve
 from hotset.sim.workload import Workload
+
+# Whether loading so many tokens, behind so many others, of which so many come from the
+# SSD, beats computing them.
+Pays = Callable[[int, int, int], bool]
 
 
 class Found(NamedTuple):
@@ -40,6 +45,7 @@ class TierCounts:
     refused_chunks: int = 0  # by the admission rule or the policy
     loaded: int = 0
     dropped_unused: int = 0  # evicted without ever having been loaded
+    promoted: int = 0  # taken in from the SSD
 
 
 class OffloadTier:
@@ -116,10 +122,18 @@ class OffloadTier:
         """Return the chunks that are here, ascending."""
         return [key for key in range(self._distinct) if key in self.driver]
 
-    def find(self, job: Job, local_tokens: int, input_tokens: int) -> Found:
+    def find(
+        self,
+        job: Job,
+        local_tokens: int,
+        input_tokens: int,
+        now_s: float,
+        pays: Pays | None = None,
+    ) -> Found:
         """Look up the chunks behind the GPU's hit; changes nothing.
 
-        Less than a chunk is not looked up, and not worth a load.
+        Less than a chunk is not looked up, and not worth a load; nor is a load that
+        does not pay, where that is asked.
         """
         size = self._chunk_tokens
         first = last = local_tokens // size
@@ -134,7 +148,8 @@ class OffloadTier:
             is_pending = is_pending or status is Status.PENDING
             last += 1
         looked_up = min(last + 1, len(chunks))
-        if last * size - local_tokens < size:
+        behind = last * size - local_tokens
+        if behind < size or (pays is not None and not pays(behind, local_tokens, 0)):
             return Found(first, first, looked_up, False)
         readers = self._readers
         must_wait = is_pending or any(key in readers for key in chunks[first:last])
@@ -151,19 +166,22 @@ class OffloadTier:
         if looked_up:
             driver.note_lookup(looked_up)
         loads = chunks[found.first : found.last]
-        is_new = job.policy_request is None
+        request = self._hear(job, looked_up)
+        if self._is_reported_only:
+            driver.hit(request, loads)
+        elif job.admitted_s < 0 or self._is_touched_each_time:
+            driver.hit(request, chunks)
+        job.unreported = found.first if self._is_reported_only and loads else 0
+
+    def _hear(self, job: Job, looked_up: Sequence[int]) -> Request:
+        """Tell the policy of a request that it has not heard of."""
         if job.policy_request is None:
-            job.policy_request = driver.begin()
+            job.policy_request = self.driver.begin()
             fields: Float64Array = job.policy_request.fields
             fields[:] = self._features[job.index]
-            driver.observe(
-                job.policy_request, looked_up if self._hears_lookups else chunks
-            )
-        if self._is_reported_only:
-            driver.hit(job.policy_request, loads)
-        elif is_new or self._is_touched_each_time:
-            driver.hit(job.policy_request, chunks)
-        job.unreported = found.first if self._is_reported_only and loads else 0
+            keys = looked_up if self._hears_lookups else job.chunks
+            self.driver.observe(job.policy_request, keys)
+        return job.policy_request
 
     def begin_load(self, keys: Sequence[int]) -> None:
         """Pin chunks that are read from now on."""
@@ -207,6 +225,7 @@ class OffloadTier:
             stored.refused_by_admission + stored.refused_by_policy
         )
         if stored.keys:
+            self.counts.stores += len(stored.keys)
             self._count(stored.keys, stored.evicted)
             if self._is_touched_each_time:
                 if not self._hears_lookups:
@@ -216,8 +235,8 @@ class OffloadTier:
                 driver.finish(request, job.chunks)
         return stored.keys
 
-    def end_store(self, keys: Sequence[int]) -> None:
-        """Make written chunks readable."""
+    def end_store(self, job: Job, keys: Sequence[int], now_s: float) -> None:
+        """Make a request's written chunks readable."""
         self.version += 1
         self.driver.complete(keys)
 
@@ -227,8 +246,8 @@ class OffloadTier:
             self.driver.finish(job.policy_request, job.chunks[job.unreported :])
 
     def _count(self, stored: list[int], evicted: list[int]) -> None:
+        """Count what came and went."""
         counts, unused = self.counts, self._unused
-        counts.stores += len(stored)
         counts.evictions += len(evicted)
         before = len(unused)
         unused.difference_update(evicted)
@@ -237,6 +256,10 @@ class OffloadTier:
         for key in evicted:
             del self._used_s[key]
         self._used_s.update(dict.fromkeys(stored, self.driver.now_s))
+        self._note_evicted(evicted)
+
+    def _note_evicted(self, keys: list[int]) -> None:
+        """Take note of chunks that were evicted."""
 
 
 class NoTier(OffloadTier):
@@ -256,7 +279,14 @@ class NoTier(OffloadTier):
         """How often the policy failed."""
         return 0
 
-    def find(self, job: Job, local_tokens: int, input_tokens: int) -> Found:
+    def find(
+        self,
+        job: Job,
+        local_tokens: int,
+        input_tokens: int,
+        now_s: float,
+        pays: Pays | None = None,
+    ) -> Found:
         """Find nothing."""
         return Found(0, 0, 0, False)
 

@@ -60,16 +60,23 @@ class Link:
         The simulation.
     spec : LinkSpec
         Bandwidth and latency.
+    shared : Link, optional
+        A link that this one takes turns with, transfer by transfer: two directions of
+        one device.
     """
 
-    def __init__(self, env: simpy.Environment, spec: LinkSpec) -> None:
+    def __init__(
+        self, env: simpy.Environment, spec: LinkSpec, shared: Link | None = None
+    ) -> None:
         self.spec = spec
         self.num_bytes = 0
         self.num_transfers = 0
         self.busy_s = 0.0
         self.wait_s = 0.0
         self._env = env
-        self._lane = simpy.PriorityResource(env)
+        self._lane: simpy.PriorityResource = (
+            simpy.PriorityResource(env) if shared is None else shared._lane
+        )
 
     @property
     def num_waiting(self) -> int:

@@ -56,12 +56,17 @@ def test_rows_and_summary_agree(outputs):
         tokens = run["tokens"]
         parts = [tokens[f"{tier}_hit"] for tier in ("gpu", "cpu")]
         assert sum(parts) == tokens["hit"] > 0
+        assert tokens["hit"] + tokens["computed"] == tokens["input"]
+        assert tokens["ssd_hit"] == 0
+        assert run["ssd"] is None
         assert tokens["cpu_hit"] == sum(int(row["cpu_tokens"]) for row in mine) > 0
         for row in mine:
             hit = sum(int(row[f"{tier}_tokens"]) for tier in ("gpu", "cpu"))
             computed = int(row["computed_tokens"])
+            assert hit + computed == int(row["input_tokens"])
             if row["preemptions"] == "0":
-                assert computed == max(int(row["input_tokens"]) - hit, 1)
+                # A prompt that is cached to its end computes its last token.
+                assert int(row["prefilled_tokens"]) == max(computed, 1)
         good = sum(value <= 0.5 for value in ttft)
         assert run["goodput"]["share"] == pytest.approx(good / len(ttft))
         # Little: what is present on average is arrivals a second times their stay.

@@ -53,6 +53,7 @@ class NaiveCache:
         self.r = -1
         self.keys_used = 0
         self.stores = self.evictions = 0
+        self.gone = []  # victims of the last store, in order
 
     @property
     def now(self):
@@ -81,6 +82,7 @@ class NaiveCache:
         free = self.capacity - len(self.resident)
         pairs = pairs[: self.policy.admit(pairs, free, candidates, self.now)]
         need = len(pairs) - free
+        self.gone = []
         if need > len(candidates) and whole:
             return None
         if need > 0:
@@ -93,6 +95,7 @@ class NaiveCache:
             self.resident.difference_update(victims)
             self.evictions += len(victims)
             pairs = pairs[: free + len(victims)]
+            self.gone = victims
         if pairs:
             self.policy.insert(pairs, self.now)
         self.resident.update(key for key, _ in pairs)

@@ -16,10 +16,11 @@ A_SECOND_A_STEP = CostModel(token_s=0.125, decode_s=1.0)  # 8 tokens of prefill,
 LRU = run_config("lru", 50, engine="vllm-0.32")
 
 
-def simulate(paths, waits_s, outputs, config=LRU, **options):
+def simulate(paths, waits_s, outputs, config=LRU, short=(), **options):
     number = {}
     dense = [[number.setdefault(b, len(number)) for b in path] for path in paths]
-    workload = Workload(Forest(dense, waits_s=waits_s, outputs=outputs).trace())
+    forest = Forest(dense, list(short), waits_s=waits_s, outputs=outputs)
+    workload = Workload(forest.trace())
     settings = {"cost": A_SECOND_A_STEP, "step_tokens": 8, "max_sequences": 8}
     spec = machine(workload, **{**settings, **options})
     return Simulation(workload, config, spec).run()
@@ -149,6 +150,28 @@ def test_a_request_gives_way_when_blocks_run_out():
     assert run.times("ends") == {0: 5.0, 1: 5.0 + 0.125 + 2}
     assert second.generated == 4
     assert all(job.phase is Phase.DONE for job in run.jobs)
+
+
+def test_who_is_loaded_goes_on_when_the_only_one_that_runs_gives_way():
+    """Request 2 gives way in the step in which request 3's load is known to be over.
+
+    They hold the four blocks that there are. Request 2 has 3 tokens of prompt, then
+    decodes one and needs a block for the next, at 41.375; the load ends at 41. Nothing
+    is computed in that step, and in the next one request 3 goes on.
+    """
+    run = simulate(
+        [[0, 1, 2], [10, 11, 12, 13], [20], [0, 1, 2]],
+        [0.0, 20.0, 20.0, 0.0],
+        [1, 1, 3, 1],
+        short=[0, 0, 1, 0],
+        gpu_blocks=5,
+        kv_bytes_per_token=1,
+        load_link=LinkSpec(12.0),
+    )
+    jobs = {job.index: job for job in run.jobs}
+    assert (jobs[3].hit_tokens, jobs[3].num_preemptions) == (12, 0)
+    assert jobs[2].num_preemptions == 1
+    assert run.times("ends")[3] == 41.375 + 0.125
 
 
 def test_t44_a_request_longer_than_the_pool_is_an_error():

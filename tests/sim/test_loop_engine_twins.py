@@ -7,24 +7,14 @@ import pytest
 from contract.replaying import make_replay
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from oracles.naive import NaiveEngine, NaiveGpu, NaiveRequest, NaiveRules
+from oracles.naive import NaiveEngine, NaiveGpu, NaiveRules
 from oracles.naive_admission import naive_admission
 from oracles.naive_policies import naive_policy
 from strategies import BLOCK_TOKENS, Forest, forests
+from support.one_at_a_time import ENGINE_FACTS, chunk_requests
 
 from hotset.sim.workload import Workload
 
-# What each engine does: orders of its LRU and its ARC, when a sight counts, whole
-# offers, how its own policies hear of uses, and whether it repeats a refused offer
-# behind the last step.
-ENGINE_FACTS = {
-    "none": ("tail-first", "paper", "offer", False, "once", False),
-    "vllm-0.24": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time", False),
-    "vllm-0.28": ("vllm-0.24", "vllm-0.24", "lookup", True, "each time", True),
-    "vllm-0.30": ("vllm-0.24", "vllm-0.30", "offer", True, "each time", True),
-    "vllm-0.32": ("vllm-0.32", "vllm-0.32", "offer", True, "reported", True),
-    "vllm-0.33": ("vllm-0.33", "vllm-0.33", "offer", True, "reported", True),
-}
 POLICY_TEXTS = [
     "lru",
     "fifo",
@@ -45,25 +35,6 @@ POLICY_TEXTS = [
     "s3fifo:small=0.4",
     "tinylfu:window=0.2",
 ]
-
-
-def chunk_requests(workload):
-    """The twin's own chunks: each is named by its last block, numbered as it appears.
-
-    Only full blocks count; a chunk is a whole number of them.
-    """
-    trace = workload.trace
-    per_chunk = workload.chunk_tokens // BLOCK_TOKENS
-    blocks = trace.accesses("drop")
-    ids, offsets = blocks.ids.tolist(), blocks.offsets.tolist()
-    number = {}
-    made = []
-    for r in range(trace.num_requests):
-        row = ids[offsets[r] : offsets[r + 1]]
-        names = row[per_chunk - 1 :: per_chunk]
-        keys = [number.setdefault(name, len(number)) for name in names]
-        made.append(NaiveRequest.of(trace, r, keys, tuple(row)))
-    return made, len(number)
 
 
 @st.composite

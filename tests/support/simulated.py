@@ -1,5 +1,7 @@
 """Simulations made from the text forms of their parts."""
 
+import dataclasses
+
 import simpy
 
 from hotset.policies import ADMISSIONS, POLICIES
@@ -8,8 +10,11 @@ from hotset.sim.cost import CostModel
 from hotset.sim.engine import Engine, EngineSpec
 from hotset.sim.engines import engine as rules_of
 from hotset.sim.replay import RunConfig
+from hotset.sim.ssd import SsdConfig, SsdTier
+from hotset.sim.ssd_traffic import SsdLinks
 from hotset.sim.steps import BatchLimits
 from hotset.sim.tier import NoTier, OffloadTier
+from hotset.sim.tiers import TwoTiers
 from hotset.sim.transfers import LinkSpec
 
 NO_TIME = LinkSpec(float("inf"))
@@ -42,6 +47,13 @@ def run_config(text, capacity, admission_text="always", engine="none", **options
     )
 
 
+def ssd_config(text, capacity, admission_text="always", **options):
+    """An SSD tier's configuration."""
+    return SsdConfig(
+        *POLICIES.parse(text), *ADMISSIONS.parse(admission_text), capacity, **options
+    )
+
+
 class CountingEnvironment(simpy.Environment):
     """An environment that counts the events that it has gone through."""
 
@@ -56,14 +68,21 @@ class CountingEnvironment(simpy.Environment):
 class Simulation:
     """A simulation that can run request by request, and what came of it.
 
-    Without a configuration there is no CPU tier.
+    Without a configuration there is no CPU tier; ``ssd`` is that of the tier behind it.
     """
 
-    def __init__(self, workload, config, spec, users=None, think_s=0.0, **options):
+    def __init__(
+        self, workload, config, spec, users=None, think_s=0.0, ssd=None, **options
+    ):
         self.env = CountingEnvironment()
         self.log = []
         self.jobs = []
         self.tier = OffloadTier(workload, config) if config else NoTier()
+        if ssd is not None:
+            chunk_bytes = workload.chunk_tokens * spec.kv_bytes_per_token
+            tier = SsdTier(workload, ssd, chunk_bytes)
+            self.tier = TwoTiers(workload, config, tier)
+            spec = dataclasses.replace(spec, ssd=spec.ssd or SsdLinks(NO_TIME, NO_TIME))
         self.engine = Engine(
             self.env, spec, self.tier, self.jobs.append, self.log, **options
         )
