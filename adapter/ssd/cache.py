@@ -18,33 +18,25 @@ import logging
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
-from hotset.adapter.ssd import moves
-from hotset.adapter.ssd.book import SlotBook
-from hotset.adapter.ssd.breaker import Breaker
+from hotset.adapter.ssd.blocks import Blocks
 from hotset.adapter.ssd.budget import WriteBudget
-from hotset.adapter.ssd.care import Caretaker
-from hotset.adapter.ssd.committer import Committer, Gone, Use
+from hotset.adapter.ssd.committer import Use
 from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.counts import Counts, StoreWarning
 from hotset.adapter.ssd.files import OsFiles
 from hotset.adapter.ssd.jobs import Job, JobDone, Task
+from hotset.adapter.ssd.machine import Machine
 from hotset.adapter.ssd.namespace import Namespace
-from hotset.adapter.ssd.pool import TransferPool
-from hotset.adapter.ssd.quota import write_about
+from hotset.adapter.ssd.offers import Bounds, offer
 from hotset.adapter.ssd.restore import tell
-from hotset.adapter.ssd.slot import MAX_KEY_BYTES
-from hotset.adapter.ssd.start import CLEAN, Started, start
+from hotset.adapter.ssd.start import Started, start
 from hotset.policies.driver import PolicyDriver
-from hotset.policies.outcomes import Status
 from hotset.policies.request import Request
 
 _LOG = logging.getLogger(__name__)
 
-LEVEL, LEVEL_AT = "budget_level", "budget_s"
-_GENERATION_BITS = 48
-_GENERATIONS = (1 << _GENERATION_BITS) - 1
+LEVEL, LEVEL_AT, GENERATION = "budget_level", "budget_s", "generation"
 _FLUSH_USES, _FLUSH_S = 1024, 5.0
 _POLL_S = 0.001
 
@@ -71,16 +63,10 @@ class SsdCache:
         self.config = config
         self.slot_bytes = started.form.slot_bytes
         self.counts: Counts = Counter()
-        self._started, self._files = started, files
         self._clock, self._wall = clock, wall
         self._num_hits = self._num_misses = 0
         self._epoch = 0
         self._is_closed = False
-        # Generation and slot of each block that can be found, as one number.
-        self._place: dict[bytes, int] = {}
-        self._pins: dict[bytes, int] = {}
-        self._doomed: set[bytes] = set()  # to go once nobody reads them
-        self._writing: dict[bytes, Task] = {}
         self._over: deque[Task] = deque()
         self._num_sent = self._num_taken = 0
         self._queued_bytes = 0
@@ -90,56 +76,20 @@ class SsdCache:
         self._uses: list[Use] = []
         self._flushed_s = clock()
         self._warning = StoreWarning()
-        slots, choice = started.slots, config.choice
-        capacity = started.max_files * slots.slots_per_file
+        choice = config.choice
         self.driver: PolicyDriver[bytes] = PolicyDriver(
             choice.policy,
             choice.params,
-            capacity,
+            started.max_files * started.slots.slots_per_file,
             choice.admission,
             choice.admission_params,
         )
         self.driver.warm_up()
+        self._blocks = Blocks(self.driver, self.counts, self._let_go)
         self._restore(started)
-        self._reads = Breaker("reads", clock)
-        self._writes = Breaker("writes", clock)
-        self._book = SlotBook()
-        taken = {row.slot for row in started.rows}
-        every = (s for number in slots.numbers() for s in slots.slots_of(number))
-        self._book.free(slot for slot in every if slot not in taken)
-        started.rows = []
-        self._care = Caretaker(
-            files,
-            started.quota,
-            started.folder,
-            started.name,
-            slots,
-            self._book,
-            self._reads,
-            self._writes,
-            started.max_files,
-            clock,
-        )
-        self._committer = Committer(
-            started.index, slots, self._book, self._writes, self._over.append, wall
-        )
-        mover = moves.Mover(
-            slots,
-            started.form,
-            self._reads,
-            self._writes,
-            config.slow_s,
-            self._over.append,
-            self._committer.add_written,
-        )
-        self._pool = TransferPool(
-            config.threads, self.slot_bytes, self._book, mover.read, mover.write
-        )
-        self._care.pool, self._care.committer = self._pool, self._committer
-        self._committer.care = self._care
-        self._committer.on_free = self._pool.note_free_slots
-        self._committer.on_clear = self._make_ephemeral
-        self._committer.start()
+        self._machine = Machine(config, started, files, clock, wall, self._over.append)
+        self._reads, self._writes = self._machine.reads, self._machine.writes
+        self._place = self._blocks.place
 
     @classmethod
     def open(
@@ -151,22 +101,9 @@ class SsdCache:
         files: OsFiles | None = None,
         wall: Callable[[], float] = time.time,
     ) -> SsdCache:
-        """Check a namespace, bring it under the cap and serve it.
+        """Check a namespace of blocks of a size, bring it under the cap and serve it.
 
-        Parameters
-        ----------
-        config : SsdConfig
-            Path, bounds and policy.
-        namespace : Namespace
-            Whose blocks.
-        payload_bytes : int
-            Bytes of each block.
-        clock : callable, optional
-            Seconds by a clock that nobody sets.
-        files : OsFiles, optional
-            The operating system.
-        wall : callable, optional
-            Seconds since the epoch.
+        ``clock`` gives seconds that nobody sets, ``wall`` those since the epoch.
 
         Raises
         ------
@@ -205,10 +142,9 @@ class SsdCache:
         self._used += 1
         wall_s = self._wall()
         for key in keys:
-            place = self._place.get(key)
-            if place is not None:
-                slot, generation = _unpacked(place)
-                self._uses.append((self._used, wall_s, slot, generation))
+            at = self._blocks.at(key)
+            if at is not None:
+                self._uses.append((self._used, wall_s, *at))
 
     def finish_request(self, request: Request, keys: Sequence[bytes]) -> None:
         """Put a request's blocks in order, so that heads outlive tails."""
@@ -230,12 +166,19 @@ class SsdCache:
         Those that were come in one `JobDone`; a job of which nothing was taken does not
         come. Buffers of blocks that were not taken are not touched.
         """
-        why = self._why_not()
-        if why:
-            self.counts["stores", why] += len(keys)
+        if self._is_closed or self._writes.is_open:
+            self.counts["stores", "paused"] += len(keys)
             return [False] * len(keys)
         self.driver.now_s = now_s
-        taken = self._offer(keys, depths, request, now_s)
+        budget = self._budget.affords(self.slot_bytes, now_s)
+        queue = (self.config.queue_bytes - self._queued_bytes) // self.slot_bytes
+        taken = offer(
+            self._blocks,
+            Bounds(self._machine.care.limit, budget, queue),
+            request,
+            keys,
+            depths,
+        )
         made = Job(job, True, self._clock() + self.config.store_deadline_s, self._epoch)
         for key, buffer, depth in zip(keys, buffers, depths, strict=True):
             if key in taken:
@@ -243,7 +186,7 @@ class SsdCache:
                 task = Task(
                     made, key, buffer, self._generation, depth=depth, used=self._used
                 )
-                self._writing[key] = task
+                self._blocks.writing[key] = task
                 made.tasks.append(task)
         if made.tasks:
             self.driver.finish(request, keys)
@@ -251,9 +194,7 @@ class SsdCache:
             self.counts["bytes", "written"] += len(made.tasks) * self.slot_bytes
             self._queued_bytes += len(made.tasks) * self.slot_bytes
             self._send(made, self._stores)
-            self._pool.add_writes(made.tasks)
-            if self._pool.starved():
-                self._committer.wake()
+            self._machine.write(made.tasks)
         return [key in taken for key in keys]
 
     def load(self, job: int, keys: list[bytes], buffers: list[memoryview]) -> bool:
@@ -267,38 +208,33 @@ class SsdCache:
         made = Job(job, False, self._clock() + self.config.load_deadline_s, self._epoch)
         found = []
         for key, buffer in zip(keys, buffers, strict=True):
-            place = self._place.get(key)
-            if place is None:
+            at = self._blocks.at(key)
+            if at is None:
                 task = Task(made, key, None, 0)
                 task.failure = "absent"
-                made.tasks.append(task)
                 self._over.append(task)
-                continue
-            slot, generation = _unpacked(place)
-            task = Task(made, key, buffer, generation, slot)
+            else:
+                task = Task(made, key, buffer, at[1], at[0])
+                found.append(task)
             made.tasks.append(task)
-            found.append(task)
-            self._pins[key] = self._pins.get(key, 0) + 1
-        self.driver.pin([task.key for task in found])
+        self._blocks.pin([task.key for task in found])
         self.counts["bytes", "read"] += len(found) * self.slot_bytes
         self._send(made, self._loads)
-        self._pool.add_reads(found)
+        self._machine.pool.add_reads(found)
         return True
 
     def finished(self) -> list[JobDone]:
         """Return the jobs that are over since the last call; to be called each step."""
         self._take_lost()
-        completed: list[bytes] = []
         for _ in range(len(self._over)):
             task = self._over.popleft()
             self._num_taken += 1
             if not task.is_over:
-                self._end(task, completed)
+                self._end(task)
         now_s = self._clock()
         self._give_up_late(self._loads, now_s)
         self._give_up_late(self._stores, now_s)
-        if completed:
-            self.driver.complete(completed)
+        if self._blocks.complete():
             self._warning.look(self.counts)
         late = now_s - self._flushed_s >= _FLUSH_S
         if len(self._uses) >= _FLUSH_USES or (self._uses and late):
@@ -320,11 +256,11 @@ class SsdCache:
 
     def gauges(self) -> dict[str, float]:
         """Return how things stand."""
-        slots = self._started.slots
+        slots = self._machine.slots
         return {
             "capacity": self.driver.capacity,
             "resident": len(self._place),
-            "pending": len(self._writing),
+            "pending": len(self._blocks.writing),
             "queued_bytes": self._queued_bytes,
             "slot_file_bytes": len(slots.numbers()) * slots.file_bytes,
             "reads_paused": int(self._reads.is_open),
@@ -339,18 +275,15 @@ class SsdCache:
         this process alone.
         """
         self._epoch += 1
-        self.counts["evictions", "reset"] += len(self._place)
-        self.driver.reset()
-        for known in (self._place, self._pins, self._doomed, self._writing):
-            known.clear()
+        self._blocks.reset()
         self._uses.clear()
-        self._committer.clear()
+        self._machine.committer.clear()
 
     def drain(self, timeout_s: float) -> bool:
         """Wait until nothing is under way; reports are left for `finished`."""
         until_s = time.monotonic() + timeout_s
         while self._num_sent > self._num_taken + len(self._over) or (
-            not self._committer.is_idle
+            not self._machine.committer.is_idle
         ):
             if time.monotonic() >= until_s:
                 return False
@@ -370,80 +303,15 @@ class SsdCache:
         self.finished()
         self._is_closed = True
         self._flush(self._clock())
-        if drained:
-            self._committer.add(meta={CLEAN: 1.0})
-        ended = self._pool.close(max(0.0, until_s - time.monotonic()))
-        ended = self._committer.close(max(0.1, until_s - time.monotonic())) and ended
-        if not ended:
+        is_useless = self.config.ephemeral or self._epoch > 0
+        left_s = until_s - time.monotonic()
+        if not self._machine.close(drained, is_useless, left_s):
             _LOG.warning("hotset: the SSD tier's disk did not answer in %g s", limit_s)
             return False
-        self._started.release(self._files, self.config.ephemeral or self._epoch > 0)
         return drained
 
-    # Inside: stores
-
-    def _why_not(self) -> str:
-        if self._is_closed or self._writes.is_open:
-            return "paused"
-        return "" if self._care.limit else "no_room"
-
-    def _offer(
-        self, keys: list[bytes], depths: list[int], request: Request, now_s: float
-    ) -> set[bytes]:
-        """Offer blocks to the policy within the bounds; return which it takes."""
-        budget = self._budget.affords(self.slot_bytes, now_s)
-        queue = (self.config.queue_bytes - self._queued_bytes) // self.slot_bytes
-        left = min(budget, queue)
-        taken: set[bytes] = set()
-        at, end = 0, len(keys)
-        if any(len(key) > MAX_KEY_BYTES for key in keys):
-            self.counts["stores", "long_key"] += len(keys)
-            return taken
-        while at < end and left > 0:
-            part = slice(at, min(end, at + left))
-            stored = self._offer_part(keys[part], depths[part], request, keys)
-            at = part.stop
-            taken.update(stored)
-            left -= len(stored)
-        if at < end:
-            self.counts["stores", "queue" if queue < budget else "budget"] += end - at
-        return taken
-
-    def _offer_part(
-        self,
-        keys: list[bytes],
-        depths: list[int],
-        request: Request,
-        protected: list[bytes],
-    ) -> list[bytes]:
-        driver = self.driver
-        limit = self._care.limit
-        excess = len(driver) + len(keys) - limit
-        if limit < driver.capacity and excess > 0:
-            evicted = driver.evict(min(excess, driver.num_evictable), protected)
-            self._evicted(evicted or [], "no_room")
-            room = limit - len(driver)
-            if room < len(keys):
-                self.counts["stores", "no_room"] += len(keys) - max(0, room)
-                keys, depths = keys[: max(0, room)], depths[: max(0, room)]
-        if not keys:
-            return []
-        stored = driver.offer(request, keys, depths, whole=False, protected=protected)
-        if stored is None:
-            self.counts["stores", "in_use"] += len(keys)
-            return []
-        self._evicted(stored.evicted, "policy")
-        self.counts["stores", "admission"] += stored.refused_by_admission
-        self.counts["stores", "policy"] += stored.refused_by_policy
-        return stored.keys
-
-    def _evicted(self, keys: list[bytes], why: str) -> None:
-        """Let rows of blocks go that the driver has let go."""
-        if keys:
-            self.counts["evictions", why] += len(keys)
-            places = [self._place.pop(key, None) for key in keys]
-            self._doomed.difference_update(keys)
-            self._committer.add([_unpacked(p) for p in places if p is not None])
+    def _let_go(self, gone: list[tuple[int, int]]) -> None:
+        self._machine.committer.add(gone)
 
     # Inside: the end of tasks
 
@@ -452,16 +320,17 @@ class SsdCache:
         self._num_sent += len(job.tasks)
         waiting.append(job)
 
-    def _end(self, task: Task, completed: list[bytes]) -> None:
+    def _end(self, task: Task) -> None:
         """Note that a task is over, and its job with the last one."""
         task.is_over = True
         job = task.job
         if job.epoch != self._epoch:
             task.failure = task.failure or "reset"
         if job.is_store:
-            self._end_store(task, completed)
-        else:
-            self._end_load(task)
+            self._queued_bytes -= self.slot_bytes
+            self._blocks.end_store(task)
+        elif job.epoch == self._epoch and task.failure != "absent":
+            self._blocks.end_load(task)
         name = "stores" if job.is_store else "loads"
         self.counts[name, task.failure or "done"] += 1
         job.num_left -= 1
@@ -476,41 +345,6 @@ class SsdCache:
             )
             job.tasks = []
 
-    def _end_store(self, task: Task, completed: list[bytes]) -> None:
-        self._queued_bytes -= self.slot_bytes
-        if self._writing.get(task.key) is not task:
-            return
-        del self._writing[task.key]
-        if task.failure:
-            self.driver.complete([task.key], success=False)
-        else:
-            self._place[task.key] = _packed(task.slot, task.generation)
-            completed.append(task.key)
-
-    def _end_load(self, task: Task) -> None:
-        key = task.key
-        if task.job.epoch != self._epoch or task.failure == "absent":
-            return
-        self._pins[key] -= 1
-        if not self._pins[key]:
-            del self._pins[key]
-        self.driver.unpin([key])
-        is_there = self._place.get(key) == _packed(task.slot, task.generation)
-        if task.failure in moves.LOST and is_there:
-            self._drop(key, task.failure)
-        if key in self._doomed and key not in self._pins:
-            self._doomed.discard(key)
-            self.driver.remove([key])
-
-    def _drop(self, key: bytes, why: str) -> None:
-        """Let a block go that is not what it should be."""
-        self.counts["evictions", why] += 1
-        self._committer.add([_unpacked(self._place.pop(key))])
-        if key in self._pins:
-            self._doomed.add(key)
-        elif self.driver.lookup(key) is Status.HIT:
-            self.driver.remove([key])
-
     def _give_up_late(self, jobs: deque[Job], now_s: float) -> None:
         """Give up jobs whose deadline has passed."""
         while jobs and (jobs[0].is_reported or jobs[0].deadline_s <= now_s):
@@ -520,7 +354,7 @@ class SsdCache:
                 given_up = [task for task in left if task.give_up()]
                 for task in given_up:
                     task.failure = "deadline"
-                    self._end(task, [])
+                    self._end(task)
                 breaker = self._writes if job.is_store else self._reads
                 if given_up:
                     breaker.note(False, "a deadline passed")
@@ -530,11 +364,10 @@ class SsdCache:
 
     def _take_lost(self) -> None:
         """Let blocks go whose file is gone."""
-        while self._care.lost:
-            number = self._care.lost.pop()
-            slots = self._started.slots.slots_of(number)
-            for key in [k for k, p in self._place.items() if _unpacked(p)[0] in slots]:
-                self._drop(key, "lost")
+        while self._machine.care.lost:
+            number = self._machine.care.lost.pop()
+            slots = self._machine.slots.slots_of(number)
+            self._blocks.drop_slots(slots, "lost")
 
     # Inside: the rest
 
@@ -542,10 +375,10 @@ class SsdCache:
         now_s, wall_s = self._clock(), self._wall()
         rows = started.rows
         tell(self.driver, rows, now_s, wall_s)
-        self._place.update((r.key, _packed(r.slot, r.generation)) for r in rows)
+        self._blocks.restore(rows)
         self._used = max((row.used for row in rows), default=0)
         self._generation = max((row.generation for row in rows), default=0)
-        last = started.index.meta("generation") or 0.0
+        last = started.index.meta(GENERATION) or 0.0
         self._generation = max(self._generation, int(last))
         self._budget = WriteBudget(self.config.writes_per_day_bytes, now_s)
         level, at_s = started.index.meta(LEVEL), started.index.meta(LEVEL_AT)
@@ -558,19 +391,6 @@ class SsdCache:
         meta = {
             LEVEL: self._budget.level,
             LEVEL_AT: self._wall(),
-            "generation": float(self._generation),
+            GENERATION: float(self._generation),
         }
-        self._committer.add(uses=uses, meta=meta)
-
-    def _make_ephemeral(self) -> None:
-        """Let no later process find what is stored from now on."""
-        about = replace(self._started.about, ephemeral=True)
-        write_about(self._files, self._started.folder, about)
-
-
-def _packed(slot: int, generation: int) -> int:
-    return slot << _GENERATION_BITS | generation
-
-
-def _unpacked(place: int) -> Gone:
-    return place >> _GENERATION_BITS, place & _GENERATIONS
+        self._machine.committer.add(uses=uses, meta=meta)

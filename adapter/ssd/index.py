@@ -58,7 +58,7 @@ class IndexDamaged(Exception):
 
 
 def _wal_pages(num_slots: int) -> int:
-    return min(max(num_slots // 8, _FEWEST_PAGES), _MOST_PAGES)
+    return min(max(num_slots // 32, _FEWEST_PAGES), _MOST_PAGES)
 
 
 def _rows_a_commit(num_slots: int) -> int:
