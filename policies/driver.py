@@ -19,7 +19,8 @@ from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
 from hotset.policies.guarded import GuardedAdmission, GuardedPolicy
-from hotset.policies.keys import KeyBatch, KeyMap, fold, forget_moved, in_order_of
+from hotset.policies.identities import distinct
+from hotset.policies.keys import KeyBatch, KeyMap, fold
 from hotset.policies.outcomes import Status as Status
 from hotset.policies.outcomes import Stored as Stored
 from hotset.policies.request import Request
@@ -74,7 +75,7 @@ class PolicyDriver(Generic[K]):
         self._rule_params = admission_params or admission.params()
         rule = admission.make(self._rule_params)
         self._admission = GuardedAdmission(admission.name, rule)
-        self._map: KeyMap[K] = KeyMap(capacity)
+        self._map: KeyMap[K] = KeyMap(self._slots)
         self._is_written = bytearray(capacity)  # 1 while a slot is being written
         self._writing = np.frombuffer(self._is_written, np.bool_)
         self._depths = np.zeros(capacity, np.int32)  # of blocks in their requests
@@ -142,7 +143,7 @@ class PolicyDriver(Generic[K]):
 
     def scores(self, keys: Sequence[K]) -> Float64Array:
         """Return the policy's worth of resident keys; the lowest goes first."""
-        return self._cache.scores(self._find(keys), self._now())
+        return self._cache.scores(self._map.find(keys), self._now())
 
     # Requests
 
@@ -153,13 +154,14 @@ class PolicyDriver(Generic[K]):
 
     def observe(self, request: Request, keys: Sequence[K] | KeyBatch[K]) -> None:
         """Note keys of a request, resident or not, head first; once for each key."""
-        slots = self._seen(keys)
+        slots = self._map.look_up(keys)
         if not request.is_observed:
             request.is_observed = True
             gaps = np.flatnonzero(slots < 0)
             run = gaps[0] if len(gaps) else len(slots)
             request.note_prompt(len(keys), int(run))
-        self._cache.call(on_request, _folded(keys), slots, self._now(), request.fields)
+        told, slots = self._map.identities.of_seen(_folded(keys), slots)
+        self._cache.call(on_request, told, slots, self._now(), request.fields)
 
     def note_lookup(self, keys: Sequence[K]) -> None:
         """Note keys that were looked up, the first miss included."""
@@ -167,7 +169,7 @@ class PolicyDriver(Generic[K]):
 
     def hit(self, request: Request, keys: Iterable[K] | KeyBatch[K]) -> None:
         """Note that a request uses those of its keys that are resident, in order."""
-        slots = self._resident(keys)
+        slots = self._map.resident(keys)
         self._cache.call(on_hit, slots, self._now(), request.fields)
         self._keys_used += len(slots)
 
@@ -176,7 +178,7 @@ class PolicyDriver(Generic[K]):
 
         ``keys`` are its blocks, head first; those that are not resident do not matter.
         """
-        slots = self._resident(keys)
+        slots = self._map.resident(keys)
         self._cache.call(on_finish, slots, self._now(), request.fields)
 
     # Blocks come and go
@@ -213,12 +215,14 @@ class PolicyDriver(Generic[K]):
         """
         folded = _folded(keys)
         self._admission.on_offer(folded)
-        offered = self._seen(keys)
+        offered = self._map.look_up(keys)
         missing = np.flatnonzero(offered < 0)
         places = self._admission.keep(folded, missing)
         unwanted = len(missing) - len(places)
         if not len(places):
             return Stored([], [], [], refused_by_admission=unwanted)
+        names = keys.keys if isinstance(keys, KeyBatch) else keys
+        places, newcomers = self._map.newcomers(names, folded, places)
         at = places if depths is None else np.asarray(depths, np.int64)[places]
         kept = offered
         if protected:
@@ -226,17 +230,17 @@ class PolicyDriver(Generic[K]):
         self._run(block, self._slots, kept)
         try:
             result = self._cache.store(
-                folded[places], at, self._now(), request.fields, whole
+                newcomers, at, self._now(), request.fields, whole
             )
         finally:
             self._run(unblock, self._slots, kept)
         if result is None:
             return None
         taken, victims = result
-        names = keys.keys if isinstance(keys, KeyBatch) else keys
         self._depths[taken] = at[: len(taken)]
         stored = [names[i] for i in places[: len(taken)].tolist()]
-        evicted, entered = self._map.forget(victims), self._enter(stored, taken)
+        evicted = self._map.forget(victims)
+        entered = self._enter(stored, newcomers[: len(taken)], taken)
         refused = len(places) - len(taken) if whole else 0
         return Stored(stored, evicted, entered, victims.tolist(), unwanted, refused)
 
@@ -248,7 +252,8 @@ class PolicyDriver(Generic[K]):
         That is what `offer` does before it evicts; here the caller evicts.
         """
         at = np.array(depths, np.int64)
-        self._cache.announce(fold(keys), at, self._now(), request.fields)
+        newcomers = self._map.identities.of_newcomers(fold(keys))
+        self._cache.announce(newcomers, at, self._now(), request.fields)
 
     def insert(
         self, request: Request, keys: Sequence[K], depths: Sequence[int]
@@ -258,13 +263,14 @@ class PolicyDriver(Generic[K]):
         There must be free slots for them. They are being written until `complete`.
         """
         at = np.array(depths, np.int64)
-        taken = self._cache.place(fold(keys), at, self._now(), request.fields)
+        newcomers = self._map.identities.of_newcomers(fold(keys))
+        taken = self._cache.place(newcomers, at, self._now(), request.fields)
         self._depths[taken] = at
-        self._enter(keys, taken)
+        self._enter(keys, newcomers, taken)
 
     def complete(self, keys: Iterable[K], success: bool = True) -> list[K]:
         """End the writing of blocks: readable, or gone again; return which were."""
-        slots = self._resident(keys)
+        slots = self._map.resident(keys)
         slots = slots[self._writing[slots]]
         done = self._map.keys_in(slots)
         self._writing[slots] = False
@@ -283,15 +289,16 @@ class PolicyDriver(Generic[K]):
         list of int
             Their slots.
         """
-        slots = self._find(keys)
+        slots = self._map.find(keys)
         self._run(block, self._slots, slots)
         return slots.tolist()
 
     def unpin(self, keys: Iterable[K]) -> None:
         """Undo `pin`."""
-        slots = self._find(keys)
+        slots = self._map.find(keys)
         self._run(unblock, self._slots, slots)
-        self._cache.call(on_ready, slots[self._slots.blocked[slots] == 0])
+        free = distinct(self._run, slots[self._slots.blocked[slots] == 0])
+        self._cache.call(on_ready, free)
 
     def evict(self, n: int, protected: Iterable[K] = ()) -> list[K] | None:
         """Evict exactly n blocks that are neither pinned nor protected, or none.
@@ -303,7 +310,7 @@ class PolicyDriver(Generic[K]):
         """
         if n <= 0:
             return []
-        kept = self._resident(protected)
+        kept = self._map.resident(protected)
         self._run(block, self._slots, kept)
         try:
             victims = self._cache.evict(n, self._now())
@@ -313,7 +320,7 @@ class PolicyDriver(Generic[K]):
 
     def remove(self, keys: Iterable[K]) -> None:
         """Take resident blocks out, whatever their state."""
-        self._remove(self._resident(keys))
+        self._remove(self._map.resident(keys))
 
     def retune(
         self,
@@ -358,31 +365,15 @@ class PolicyDriver(Generic[K]):
             return self.now_s
         return float(self._num_requests - 1)
 
-    def _enter(self, keys: Sequence[K], slots: Int32Array) -> list[int]:
+    def _enter(
+        self, keys: Sequence[K], identities: Int64Array, slots: Int32Array
+    ) -> list[int]:
         """Note which new keys are in which slots; they are being written."""
-        places = slots.tolist()
-        self._map.put(keys, places)
+        places = self._map.put(keys, identities, slots)
         self._writing[slots] = True
         self._run(block, self._slots, slots)
         self._keys_used += len(places)
         return places
-
-    def _seen(self, keys: Iterable[K] | KeyBatch[K]) -> Int32Array:
-        """Return the slot of each key, -1 where it is not resident."""
-        if not isinstance(keys, KeyBatch):
-            return self._map.look_up(keys)
-        slots = keys.slots
-        if self._run(forget_moved, self._slots, keys.folded, slots):
-            absent = np.flatnonzero(slots < 0)
-            slots[absent] = self._map.look_up(keys.keys[i] for i in absent.tolist())
-        return slots
-
-    def _resident(self, keys: Iterable[K] | KeyBatch[K]) -> Int32Array:
-        found = self._seen(keys)
-        return in_order_of(keys, found[found >= 0])
-
-    def _find(self, keys: Iterable[K]) -> Int32Array:
-        return in_order_of(keys, self._map.find(keys))
 
     def _remove(self, slots: Int32Array) -> None:
         self._writing[slots] = False

@@ -14,7 +14,9 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from hotset.policies.arrays import Int32Array, Int64Array
+from hotset.policies.identities import Identities, distinct
 from hotset.policies.jit import kernel
+from hotset.policies.native import NativeCalls
 from hotset.policies.slots import Slots
 
 K = TypeVar("K", bound=Hashable)
@@ -104,13 +106,16 @@ class KeyMap(Generic[K]):
 
     Parameters
     ----------
-    capacity : int
-        C.
+    slots : Slots
+        The slots, which hold identities of keys.
     """
 
-    def __init__(self, capacity: int) -> None:
+    def __init__(self, slots: Slots) -> None:
         self.slot_of: dict[K, int] = {}
-        self._key_in: list[K | None] = [None] * capacity
+        self.identities = Identities(len(slots.key))
+        self._key_in: list[K | None] = [None] * len(slots.key)
+        self._slots = slots
+        self._run = NativeCalls()
 
     def find(self, keys: Iterable[K]) -> Int32Array:
         """Return the slots of keys.
@@ -120,31 +125,64 @@ class KeyMap(Generic[K]):
         KeyError
             If one of them is in no slot.
         """
-        return np.fromiter(map(self.slot_of.__getitem__, keys), np.int32)
+        found = np.fromiter(map(self.slot_of.__getitem__, keys), np.int32)
+        return in_order_of(keys, found)
 
-    def look_up(self, keys: Iterable[K]) -> Int32Array:
+    def look_up(self, keys: Iterable[K] | KeyBatch[K]) -> Int32Array:
         """Return the slots of keys, -1 for those that are in none."""
-        return np.fromiter(map(self.slot_of.get, keys, repeat(-1)), np.int32)
+        if not isinstance(keys, KeyBatch):
+            return np.fromiter(map(self.slot_of.get, keys, repeat(-1)), np.int32)
+        slots = keys.slots
+        if self._run(forget_moved, self._slots, keys.folded, slots):
+            absent = np.flatnonzero(slots < 0)
+            slots[absent] = self.look_up(keys.keys[i] for i in absent.tolist())
+        return slots
+
+    def resident(self, keys: Iterable[K] | KeyBatch[K]) -> Int32Array:
+        """Return the slots of those keys that are in some, each slot once."""
+        found = self.look_up(keys)
+        return in_order_of(keys, distinct(self._run, found[found >= 0]))
 
     def keys_in(self, slots: Int32Array) -> list[K]:
         """Return the keys in slots that hold some."""
         return list(map(self._key_in.__getitem__, slots.tolist()))  # type: ignore[arg-type]
 
-    def put(self, keys: Sequence[K], slots: list[int]) -> None:
-        """Put keys into free slots."""
-        self.slot_of.update(zip(keys, slots, strict=True))
-        _drain(map(self._key_in.__setitem__, slots, keys))
+    def newcomers(
+        self, keys: Sequence[K], folded: Int64Array, places: Int64Array
+    ) -> tuple[Int64Array, Int64Array]:
+        """Return which of the keys at some places to store, and their identities.
+
+        A key that is there twice counts once.
+        """
+        identities = self.identities.of_newcomers(folded[places])
+        if np.array_equal(identities, folded[places]):
+            return places, identities
+        first = {keys[i]: i for i in reversed(places.tolist())}
+        places = np.array(sorted(first.values()), np.int64)
+        return places, self.identities.of_newcomers(folded[places])
+
+    def put(
+        self, keys: Sequence[K], identities: Int64Array, slots: Int32Array
+    ) -> list[int]:
+        """Put keys into free slots, and return these."""
+        taken = slots.tolist()
+        self.slot_of.update(zip(keys, taken, strict=True))
+        _drain(map(self._key_in.__setitem__, taken, keys))
+        self.identities.put(identities, slots)
+        return taken
 
     def forget(self, slots: Int32Array) -> list[K]:
         """Free slots and return the keys that were in them."""
         gone = self.keys_in(slots)
         _drain(map(self._key_in.__setitem__, slots.tolist(), repeat(None)))
         _drain(map(self.slot_of.__delitem__, gone))
+        self.identities.forget(slots)
         return gone
 
     def clear(self) -> None:
         """Free every slot."""
         self.slot_of.clear()
+        self.identities.clear()
         self._key_in = [None] * len(self._key_in)
 
 
@@ -166,7 +204,8 @@ def forget_moved(slots: Slots, folded: Int64Array, seen: Int32Array) -> int:
     """Write -1 to ``seen`` where a slot holds another key now; return how many are -1.
 
     A slot that holds another key of the same identity passes: what relies on this may
-    only order blocks, not read them.
+    only order blocks, not read them. A key whose slot has an identity of another key's
+    is looked for each time.
     """
     absent = 0
     for i in range(folded.shape[0]):

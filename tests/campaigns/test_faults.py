@@ -3,10 +3,17 @@
 The fault is planted in the compiled kernels (`support.faulty_states`), and a random
 caller (`support.tier_player`) checks the books after each of its calls. Once the policy
 has failed, the victims must be those of a plain LRU that has seen everything.
+
+Kernels with a fault are compiled anew for each policy, which takes most of the time. So
+every fault is planted in uncompiled ones each time, and a tenth in machine code.
 """
 
 import logging
+import os
+import subprocess
+import sys
 
+import numba
 import pytest
 from contract.serving import make_driver, online_names
 from support.faulty_states import VERBS, faults, has_fired, plant
@@ -94,6 +101,23 @@ def empty(player):
         expected = list(player.books.order)
         assert player.driver.evict(len(expected)) == expected
     assert not player.driver._slots.blocked.any()
+
+
+@pytest.mark.skipif(
+    bool(numba.config.DISABLE_JIT), reason="this is the run without machine code"
+)
+def test_every_fault_without_machine_code(campaign):
+    """All of them, in a process whose kernels are plain Python."""
+    settings = {"NUMBA_DISABLE_JIT": "1", "HOTSET_CAMPAIGN": "full"}
+    test = f"{__file__}::test_every_fault_ends_in_lru"
+    ran = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-m", "slow", test],
+        env={**os.environ, **settings, "HOTSET_SEED": str(campaign.seed)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stdout[-4000:]
+    assert "1 passed" in ran.stdout
 
 
 def test_the_faults_are_those_of_every_verb():

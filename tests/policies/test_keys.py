@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hotset.policies.keys import KeyBatch, KeyMap, fold, in_order_of
+from hotset.policies.slots import make_slots
 
 MASK = (1 << 63) - 1
 
@@ -55,10 +56,10 @@ def test_a_batch_finds_what_a_list_finds(keys, resident, data):
     for turn in range(3):
         some = resident[turn * 3 : turn * 3 + 8]
         driver.complete(driver.offer(driver.begin(), some).keys)
-        assert driver._seen(batch).tolist() == driver._seen(keys).tolist()
+        assert driver._map.look_up(batch).tolist() == driver._map.look_up(keys).tolist()
         if len(driver):
             driver.evict(data.draw(st.integers(1, len(driver))))
-    assert driver._seen(batch).tolist() == driver._seen(keys).tolist()
+    assert driver._map.look_up(batch).tolist() == driver._map.look_up(keys).tolist()
 
 
 def test_a_batch_grows_and_is_cut():
@@ -74,8 +75,8 @@ def test_a_batch_grows_and_is_cut():
 
 
 def test_the_map_goes_both_ways():
-    keys = KeyMap(4)
-    keys.put(["a", "b"], [2, 0])
+    keys = KeyMap(make_slots(4))
+    keys.put(["a", "b"], np.array([7, 8]), np.array([2, 0], np.int32))
     assert keys.look_up(["b", "c", "a"]).tolist() == [0, -1, 2]
     assert keys.keys_in(np.array([0, 2], np.int32)) == ["b", "a"]
     assert keys.forget(np.array([2], np.int32)) == ["a"]

@@ -11,8 +11,9 @@ from hotset.policies.keys import KeyBatch, fold
 class Books:
     """What must be true of a tier, and the victims of a plain LRU."""
 
-    def __init__(self, capacity):
+    def __init__(self, capacity, are_distinct=True):
         self.capacity = capacity
+        self.are_distinct = are_distinct
         self.order = []  # resident keys, oldest first
         self.writing = set()
         self.pins = {}
@@ -46,11 +47,12 @@ class Books:
         slots = [driver.slot(key) for key in self.order]
         assert len(set(slots)) == len(slots)
         assert all(0 <= slot < self.capacity for slot in slots)
+        assert len({int(driver._slots.key[slot]) for slot in slots}) == len(slots)
         identities = fold(self.order).tolist()
         for key, slot, identity in zip(self.order, slots, identities, strict=True):
             status = Status.PENDING if key in self.writing else Status.HIT
             assert driver.lookup(key) is status, key
-            assert driver._slots.key[slot] == identity
+            assert not self.are_distinct or driver._slots.key[slot] == identity
             pins = self.pins.get(key, 0) + (key in self.writing)
             assert driver._slots.blocked[slot] == pins, key
             assert driver._map.keys_in(driver._map.find([key])) == [key]
@@ -69,13 +71,17 @@ class TierPlayer:
         Gives the key of a number.
     admits_all : bool
         Whether the admission rule lets every block in.
+    are_distinct : bool
+        Whether all keys have identities of their own.
     """
 
-    def __init__(self, driver, chance, make_key=int, admits_all=True):
+    def __init__(
+        self, driver, chance, make_key=int, admits_all=True, are_distinct=True
+    ):
         self.driver = driver
         self.admits_all = admits_all
         self.chance = chance
-        self.books = Books(driver.capacity)
+        self.books = Books(driver.capacity, are_distinct)
         self.make_key = make_key
         self.open = []
         # A forest of prompts: each keeps a prefix of another and goes on by itself.
@@ -189,7 +195,7 @@ class TierPlayer:
     def maybe_reset(self):
         if self.chance.random() < 0.3:
             self.driver.reset()
-            self.books = Books(self.books.capacity)
+            self.books = Books(self.books.capacity, self.books.are_distinct)
             self.open = []
 
     # Parts of moves
