@@ -21,7 +21,7 @@ from hotset.traces.record import HEAD
 _MAX_PROCESSES = 64
 _KEY_BYTES = 32
 _STEP_BYTES = 1 << 16
-_MODE = 0o600
+MODE = 0o600
 
 
 class RecordFile:
@@ -102,7 +102,7 @@ def read_secret(path: Path) -> bytes:
     place = path.with_name(f"{path.name}.key")
     if not place.exists():
         made = place.with_name(f"{place.name}.{os.getpid()}")
-        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, _MODE)
+        fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE)
         try:
             os.write(fd, secrets.token_bytes(_KEY_BYTES))
             os.fsync(fd)
@@ -122,7 +122,7 @@ def _open_one(path: Path) -> tuple[Path, int]:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
     for number in range(_MAX_PROCESSES):
         place = path.with_name(f"{path.stem}.{number}{path.suffix}") if number else path
-        fd = os.open(place, flags, _MODE)
+        fd = os.open(place, flags, MODE)
         try:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(errno.EINVAL, "no regular file", str(place))

@@ -3,7 +3,8 @@
 A request is noted on the scheduler thread when it ends: its lengths, tags and block
 hashes, as they are. A thread of its own makes ids and text of them and writes. Between
 the two is a bounded queue; what does not fit is counted and left out. At ``max_bytes``
-the recording stops: it holds the first requests, not the last.
+the recording stops: it holds the first requests, not the last. In more than one file it
+goes on, and the oldest file goes (`hotset.adapter.record_rotation`).
 
 Sampling keeps or drops requests together that share blocks. A request counts by its
 session where the client names one, and otherwise by its first block: equal blocks stand
@@ -27,6 +28,7 @@ from pathlib import Path
 from typing import Any
 
 from hotset.adapter.record_file import RecordFile, read_secret
+from hotset.adapter.record_rotation import RotatedFiles
 from hotset.adapter.tags import Tags
 from hotset.policies.request import SOURCE_TYPES
 from hotset.traces.record import Naming, row
@@ -57,14 +59,29 @@ class RecordConfig:
     path : str
         The file; a key file of the same name with ``.key`` lies beside it.
     max_bytes : int
-        Size of the file at which the recording stops.
+        Size of all files at the most.
     sample : float
         Share of the traffic, in (0, 1].
+    files : int
+        How many files; 1 stops when it is full.
     """
 
     path: str
     max_bytes: int = 1 << 30
     sample: float = 1.0
+    files: int = 1
+
+    def open(self) -> RecordFile | RotatedFiles:
+        """Open what is recorded to.
+
+        Raises
+        ------
+        OSError
+            If no such file is to be had.
+        """
+        if self.files == 1:
+            return RecordFile(Path(self.path), self.max_bytes)
+        return RotatedFiles(Path(self.path), self.max_bytes, self.files)
 
 
 @dataclass(frozen=True)
@@ -125,7 +142,7 @@ class Recorder:
         self._has_failed = False
         try:
             self._naming = Naming(read_secret(Path(config.path)))
-            self._file = RecordFile(Path(config.path), config.max_bytes)
+            self._file = config.open()
         except Exception as error:
             self._fail(error, "nothing is recorded")
             return

@@ -1,7 +1,6 @@
 """The recorder without vLLM: whole rows, bounds, samples, failures that stay inside."""
 
 import fcntl
-import hashlib
 import json
 import logging
 import os
@@ -14,45 +13,21 @@ import textwrap
 
 import numpy as np
 import pytest
+from support.recordings import BLOCK, ended, nothing_but, record
 
 from hotset.adapter.config import read_config
 from hotset.adapter.record_file import RecordFile, read_secret
-from hotset.adapter.recorder import OUTCOMES, Ended, RecordConfig, Recorder
-from hotset.adapter.tags import Tags
+from hotset.adapter.recorder import OUTCOMES, RecordConfig, Recorder
 from hotset.adapter.units import read_bytes
 from hotset.policies import PolicyError
 from hotset.traces import read_trace
 from hotset.traces.record import HEAD
-
-BLOCK = 32
-
-
-def ended(prompt, tokens, output=4, at=0.0, **more):
-    """A request of a prompt, whose blocks are named by it and their place."""
-    full = (tokens + output) // BLOCK
-    hashes = [hashlib.sha256(f"{prompt}:{i}".encode()).digest() for i in range(full)]
-    tags = Tags(**{k: v for k, v in more.items() if k not in ("loaded", "stored")})
-    tier = (more.get("loaded", 0), more.get("stored", 0))
-    return Ended(at, tokens, output, hashes, tags, *tier)
-
-
-def record(path, requests, **config):
-    """Record requests and close; return the recorder."""
-    recorder = Recorder(RecordConfig(str(path), **config), BLOCK)
-    for request in requests:
-        recorder.note(request)
-    recorder.close()
-    return recorder
 
 
 def rows(path):
     text = path.read_bytes()
     assert text.endswith(b"\n")
     return [json.loads(line) for line in text.splitlines()]
-
-
-def nothing_but(recorder, **counts):
-    assert {k: v for k, v in recorder.counts.items() if v} == counts
 
 
 def test_what_is_written_is_what_is_read(tmp_path):
