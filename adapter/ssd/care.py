@@ -24,6 +24,7 @@ from hotset.adapter.ssd.slot_files import SlotFiles
 _LOG = logging.getLogger(__name__)
 
 _RETRY_S = 10.0  # until the next try to grow where there was no room
+_FAR = 8  # times the share of an index: the floor is far away
 _MARK_S = 60.0  # between two marks that the namespace is in use
 
 
@@ -44,8 +45,8 @@ class Caretaker:
         Its free slots.
     reads, writes : Breaker
         What pauses.
-    max_files : int
-        Files at the most.
+    max_files, index_bytes : int
+        Files, and bytes of the index, at the most.
     clock : callable
         Seconds.
 
@@ -70,13 +71,14 @@ class Caretaker:
         reads: Breaker,
         writes: Breaker,
         max_files: int,
+        index_bytes: int,
         clock: Callable[[], float],
     ) -> None:
         self._files, self._quota = files, quota
         self._folder, self._name = folder, name
         self._slots, self._book = slots, book
         self._reads, self._writes = reads, writes
-        self._max_files = max_files
+        self._max_files, self._index_bytes = max_files, index_bytes
         self._clock = clock
         self._next_number = max(slots.numbers(), default=-1) + 1
         self._retry_s: float | None = None
@@ -136,10 +138,16 @@ class Caretaker:
             os.utime("lock", dir_fd=self._folder)
 
     def _keep_floor(self) -> None:
-        """Remove files, the newest first, while the disk has too little free."""
-        while self._quota.free_bytes() < 0 and self._slots.numbers():
-            self._remove(self._slots.numbers()[-1])
-            self._deny()
+        """Remove files, the newest first, while cap or floor are not kept.
+
+        What the indices may still take counts as taken: it cannot be put off.
+        """
+        if self._quota.free_bytes() >= _FAR * self._index_bytes:
+            return
+        with self._quota.held():
+            while self._quota.room() < 0 and self._slots.numbers():
+                self._remove(self._slots.numbers()[-1])
+                self._deny()
 
     def _grow(self) -> bool:
         with self._quota.held():

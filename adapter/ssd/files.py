@@ -97,6 +97,10 @@ class OsFiles:
         """Remove a name."""
         os.unlink(name, dir_fd=folder)
 
+    def rename(self, folder: int, old: str, new: str) -> None:
+        """Give a file another name of the same folder, in place of what has it."""
+        os.rename(old, new, src_dir_fd=folder, dst_dir_fd=folder)
+
     def free_bytes(self, folder: int) -> int:
         """Return the free bytes of a folder's file system."""
         found = os.fstatvfs(folder)

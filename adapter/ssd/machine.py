@@ -66,6 +66,7 @@ class Machine:
             self.reads,
             self.writes,
             started.max_files,
+            started.about.index_bytes,
             clock,
         )
         self.committer = Committer(

@@ -103,7 +103,7 @@ def write_about(files: OsFiles, folder: int, about: About) -> None:
         files.sync(fd)
     finally:
         files.close(fd)
-    os.rename(made, ABOUT, src_dir_fd=folder, dst_dir_fd=folder)
+    files.rename(folder, made, ABOUT)
     files.sync(folder)
 
 
@@ -122,11 +122,12 @@ def is_ours(name: str) -> bool:
 class Folder:
     """A namespace's folder as it is on the disk.
 
-    ``reserved_bytes`` are those of the index that it may still take.
+    ``index_bytes`` are those of its index, ``reserved_bytes`` what that may still take.
     """
 
     name: str
     used_bytes: int
+    index_bytes: int
     reserved_bytes: int
     used_s: float
     about: About | None
@@ -193,7 +194,7 @@ class Quota:
         found = (self._look(name) for name in names)
         return [folder for folder in found if folder is not None]
 
-    def room(self, own: str) -> int:
+    def room(self) -> int:
         """Return the bytes that may come by cap and floor, with the lock held.
 
         The reserves of all indices are kept free of both. Negative where there is too
@@ -206,7 +207,7 @@ class Quota:
 
     def make_room(self, own: str, needed: int) -> bool:
         """Remove unserved namespaces until so much may come; the lock is held."""
-        while self.room(own) < needed:
+        while self.room() < needed:
             idle = [f for f in self.folders() if f.name != own]
             # Of no use to anybody, then the one used longest ago.
             idle.sort(
@@ -301,4 +302,4 @@ class Quota:
         finally:
             self._files.close(folder)
         claim = 0 if about is None or self._is_idle(name) else about.index_bytes
-        return Folder(name, used, max(0, claim - index), used_s, about)
+        return Folder(name, used, index, max(0, claim - index), used_s, about)

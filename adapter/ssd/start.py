@@ -41,6 +41,7 @@ _LOG = logging.getLogger(__name__)
 CLEAN = "clean"
 _FILES = 64  # about so many for the whole cap
 _MOST_FILE_BYTES = 4 << 30
+_OTHER_BYTES = 4 * PAGE  # folders, locks, the page for trials, what a folder says
 
 
 @dataclass
@@ -109,20 +110,27 @@ def start(
     open_fds: list[int] = []
     try:
         with quota.held():
-            return _start(config, namespace, payload_bytes, files, quota, open_fds)
+            try:
+                return _start(config, namespace, payload_bytes, files, quota, open_fds)
+            except BaseException:
+                _leave(files, quota, open_fds)
+                raise
     except (OSError, IndexDamaged) as error:
-        _give_up(files, quota, open_fds)
+        quota.close()
         raise AdapterError(f"SSD tier: {config.path}: {error}") from error
     except AdapterError:
-        _give_up(files, quota, open_fds)
+        quota.close()
         raise
 
 
-def _give_up(files: OsFiles, quota: Quota, open_fds: list[int]) -> None:
+def _leave(files: OsFiles, quota: Quota, open_fds: list[int]) -> None:
+    """Close what was opened, and remove a folder in which there is nothing yet."""
     for fd in open_fds:
         with contextlib.suppress(OSError):
             files.close(fd)
-    quota.close()
+    for folder in quota.folders():
+        if folder.about is None:
+            quota.remove(folder.name)
 
 
 def _start(
@@ -154,8 +162,6 @@ def _start(
         _wipe(files, folder)
     else:
         about = replace(about, slots_per_file=found.slots_per_file)
-    if found != about:
-        write_about(files, folder, about)
     slots = SlotFiles(files, folder, form.slot_bytes, about.slots_per_file)
     slots.open_all()
     max_files = _max_files(quota, name, slots, about.index_bytes)
@@ -165,6 +171,8 @@ def _start(
             f"under max_bytes={config.max_bytes} and "
             f"min_free_bytes={config.min_free_bytes}, with the other namespaces there"
         )
+    if found != about:
+        write_about(files, folder, about)
     index, rows = _open_index(files, path, folder, num_slots, slots, form, config)
     rows, stale = _settle(rows, slots)
     _trim(slots, rows, max_files)
@@ -215,13 +223,14 @@ def _max_files(quota: Quota, name: str, slots: SlotFiles, index: int) -> int:
     there = quota.folders()
     (own,) = [folder for folder in there if folder.name == name]
     own_files = len(slots.numbers()) * slots.file_bytes
-    own_other = own.used_bytes + own.reserved_bytes - own_files
+    own_reserve = max(0, index - own.index_bytes)
+    own_other = own.used_bytes - own_files + own_reserve
     others = quota.served_bytes(name)
-    idle = sum(f.used_bytes + f.reserved_bytes for f in there) - others
-    idle -= own.used_bytes + own.reserved_bytes
-    cap_room = quota.max_bytes - others - own_other - 2 * PAGE
-    free_room = quota.free_bytes() + own_files + idle
-    free_room -= sum(folder.reserved_bytes for folder in there)
+    rest = [folder for folder in there if folder.name != name]
+    reserves = own_reserve + sum(folder.reserved_bytes for folder in rest)
+    idle = sum(f.used_bytes + f.reserved_bytes for f in rest) - others
+    cap_room = quota.max_bytes - others - own_other - _OTHER_BYTES
+    free_room = quota.free_bytes() + own_files + idle - reserves - _OTHER_BYTES
     return max(0, min(cap_room, free_room) // slots.file_bytes)
 
 
