@@ -1,6 +1,9 @@
 """`hotset gate` against a real `vllm serve`: it passes, and it finds a fault."""
 
+import urllib.request
+
 import pytest
+from support.dashboard import absent, exposed, wanted
 from support.engine_process import run_hotset
 from support.server import make_model, vllm_serve
 
@@ -24,6 +27,8 @@ def recordings(tmp_path_factory):
             out = folder / f"{name}.json"
             done = run_hotset("gate", "record", address, "--out", out, *PLAN)
             assert done.returncode == 0, done.stderr
+            with urllib.request.urlopen(f"{address}/metrics", timeout=30) as page:
+                (folder / f"{name}.metrics").write_bytes(page.read())
     return {name: folder / f"{name}.json" for name in SERVERS}
 
 
@@ -49,3 +54,11 @@ def test_a_planted_corruption_fails(recordings):
 def test_without_offloading_nothing_is_proven(recordings):
     code, said = verdict(recordings, "baseline")
     assert code == 3, said
+
+
+def test_the_dashboard_asks_for_what_a_server_exposes(recordings):
+    text = recordings["offload"].with_suffix(".metrics").read_text()
+    assert absent(text) == []
+    _, labels = exposed(text)
+    assert len([name for name in wanted() if name in labels]) >= 10
+    assert absent(recordings["baseline"].with_suffix(".metrics").read_text()) != []

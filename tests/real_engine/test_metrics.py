@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from support.dashboard import exposed, wanted
+from support.dashboard import absent, exposed, wanted
 from support.engine_process import start
 from support.vllm_engine import make_prompts
 
@@ -46,11 +46,8 @@ def values(text, name):
 
 
 def test_the_dashboard_asks_for_what_there_is(served):
-    names, labels = exposed(served["metrics_text"])
-    for name, asked in wanted().items():
-        assert name in names, name
-        if name in labels:
-            assert asked <= labels[name], name
+    assert absent(served["metrics_text"]) == []
+    _, labels = exposed(served["metrics_text"])
     with_samples = {name for name in wanted() if name in labels}
     assert len(with_samples) >= 15
 

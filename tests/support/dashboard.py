@@ -53,3 +53,13 @@ def exposed(text):
             name, _, rest = line.partition("{")
             labels.setdefault(name, set()).update(re.findall(r'(\w+)="', rest))
     return names, labels
+
+
+def absent(text):
+    """What queries ask for and a /metrics page has not: series, and labels of some."""
+    names, labels = exposed(text)
+    return [
+        (name, sorted(asked - labels.get(name, asked)))
+        for name, asked in wanted().items()
+        if name not in names or not asked <= labels.get(name, asked)
+    ]
