@@ -194,6 +194,10 @@ class Quota:
         found = (self._look(name) for name in names)
         return [folder for folder in found if folder is not None]
 
+    def top_bytes(self) -> int:
+        """Return what the path's own folder takes."""
+        return os.fstat(self.folder).st_blocks * 512
+
     def room(self) -> int:
         """Return the bytes that may come by cap and floor, with the lock held.
 
@@ -201,7 +205,7 @@ class Quota:
         much already.
         """
         there = self.folders()
-        used = sum(f.used_bytes + f.reserved_bytes for f in there) + self._top_bytes()
+        used = sum(f.used_bytes + f.reserved_bytes for f in there) + self.top_bytes()
         reserved = sum(f.reserved_bytes for f in there)
         return min(self.max_bytes - used, self.free_bytes() - reserved)
 
@@ -272,10 +276,6 @@ class Quota:
             return try_lock(lock)
         finally:
             self._files.close(lock)
-
-    def _top_bytes(self) -> int:
-        here = os.fstat(self.folder)
-        return here.st_blocks * 512
 
     def _look(self, name: str) -> Folder | None:
         try:

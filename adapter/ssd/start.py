@@ -223,14 +223,16 @@ def _max_files(quota: Quota, name: str, slots: SlotFiles, index: int) -> int:
     there = quota.folders()
     (own,) = [folder for folder in there if folder.name == name]
     own_files = len(slots.numbers()) * slots.file_bytes
-    own_reserve = max(0, index - own.index_bytes)
-    own_other = own.used_bytes - own_files + own_reserve
+    # The same whether its small files and its index are there yet or not.
+    own_other = max(own.used_bytes - own_files - own.index_bytes, _OTHER_BYTES)
+    own_other += max(index, own.index_bytes)
     others = quota.served_bytes(name)
     rest = [folder for folder in there if folder.name != name]
-    reserves = own_reserve + sum(folder.reserved_bytes for folder in rest)
+    to_come = own_other - (own.used_bytes - own_files)
+    to_come += sum(folder.reserved_bytes for folder in rest)
     idle = sum(f.used_bytes + f.reserved_bytes for f in rest) - others
-    cap_room = quota.max_bytes - others - own_other - _OTHER_BYTES
-    free_room = quota.free_bytes() + own_files + idle - reserves - _OTHER_BYTES
+    cap_room = quota.max_bytes - others - own_other - quota.top_bytes()
+    free_room = quota.free_bytes() + own_files + idle - to_come
     return max(0, min(cap_room, free_room) // slots.file_bytes)
 
 

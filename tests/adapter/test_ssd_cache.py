@@ -127,3 +127,16 @@ def test_a_reset_forgets_here_and_for_later(player, tmp_path):
     later = make_player(tmp_path / "ssd")
     assert later.found(range(5)) == []
     later.cache.close()
+
+
+@pytest.mark.parametrize("max_bytes", [400_000, 402_000])
+def test_a_restart_under_the_same_cap_trims_nothing(tmp_path, max_bytes):
+    first = make_player(tmp_path / "ssd", max_bytes=max_bytes)
+    capacity = first.cache.driver.capacity
+    first.store(*range(capacity))
+    first.settle()
+    first.cache.close()
+    second = make_player(tmp_path / "ssd", max_bytes=max_bytes)
+    assert second.cache.driver.capacity == capacity
+    assert second.cache.gauges()["resident"] == capacity
+    second.cache.close()
