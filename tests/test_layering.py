@@ -105,6 +105,10 @@ def test_plots_are_imported_by_commands_only():
         ),
         ("hotset.traces.commands", "numba numpy pandas pyarrow matplotlib"),
         ("hotset.sim.replay", "matplotlib optuna simpy torch"),
+        (
+            "hotset.adapter.ssd_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy torch vllm",
+        ),
         ("hotset.adapter.ssd.cache", "torch vllm pandas pyarrow matplotlib typer rich"),
     ],
 )

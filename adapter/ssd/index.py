@@ -144,7 +144,7 @@ class Index:
         """
         try:
             for found in self._db.execute("SELECT * FROM slots"):
-                if _has_form(found):
+                if has_form(found):
                     yield Row(*found)
         except (sqlite3.DatabaseError, ValueError, OverflowError) as error:
             raise IndexDamaged(str(error)) from error
@@ -296,7 +296,8 @@ def remove_index(files: OsFiles, folder_fd: int) -> None:
             files.unlink(folder_fd, name)
 
 
-def _has_form(found: Sequence[object]) -> bool:
+def has_form(found: Sequence[object]) -> bool:
+    """Return whether what a database gave has the form of a `Row`."""
     slot, key, *numbers = found
     generation, depth, used, uses, stored_s, used_s = numbers
     whole = (slot, generation, depth, used, uses)

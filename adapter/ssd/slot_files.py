@@ -75,7 +75,7 @@ class SlotFiles:
         """Return whether a slot's file is there."""
         return slot // self.slots_per_file in self._fd
 
-    def open_all(self) -> None:
+    def open_all(self, may_remove: bool = True) -> None:
         """Open the files that are there; those of another size are removed."""
         for name in sorted(os.listdir(self._folder)):
             number = file_number(name)
@@ -89,8 +89,9 @@ class SlotFiles:
                     continue
             if fd is not None:
                 self._files.close(fd)
-            with contextlib.suppress(OSError):
-                self._files.unlink(self._folder, name)
+            if may_remove:
+                with contextlib.suppress(OSError):
+                    self._files.unlink(self._folder, name)
 
     def add(self, number: int) -> None:
         """Make a file with all its blocks; on failure nothing of it is left.
