@@ -51,6 +51,8 @@ class SsdConfig:
         Bytes that may be written in any 24 hours.
     queue_bytes : float, optional
         Bytes that may wait to be written, or be under way.
+    spare_chunks : int, optional
+        Chunks that can have left the CPU tier and not be written yet.
 
     Raises
     ------
@@ -66,6 +68,7 @@ class SsdConfig:
     mode: Mode = "write-through"
     bytes_per_day: float | None = None
     queue_bytes: float | None = None
+    spare_chunks: int | None = None
 
     def __post_init__(self) -> None:
         if self.mode not in MODES:
@@ -84,6 +87,7 @@ class SsdConfig:
             "mode": self.mode,
             "bytes_per_day": self.bytes_per_day,
             "queue_bytes": self.queue_bytes,
+            "spare_chunks": self.spare_chunks,
         }
 
 
@@ -98,6 +102,7 @@ class SsdCounts:
     refused_by_rule: int = 0  # by the admission rule or the policy
     refused_by_budget: int = 0
     refused_by_queue: int = 0
+    unstaged: int = 0  # no room in the CPU tier while they would be written
 
 
 class WriteBudget:
@@ -180,6 +185,11 @@ class SsdTier:
                     f"chunk has {chunk_bytes:,}"
                 )
         self._queue_left = _limit(config.queue_bytes)
+        # Chunks that are being written, or wait to be; the CPU tier may allow fewer.
+        self.most_staged = distinct
+        if config.spare_chunks is not None:
+            self.most_staged = config.spare_chunks
+        self._num_staged = 0
         self._features = workload.stream.features
         self._unused: set[int] = set()  # written and not read since
 
@@ -214,12 +224,7 @@ class SsdTier:
         self._unused.difference_update(keys[:num_read])
 
     def store(
-        self,
-        request: Request,
-        keys: Sequence[int],
-        depths: Sequence[int],
-        now_s: float,
-        order: Sequence[int],
+        self, request: Request, keys: Sequence[int], depths: Sequence[int], now_s: float
     ) -> list[int]:
         """Offer chunks, head first; return those to be written.
 
@@ -231,44 +236,66 @@ class SsdTier:
             Chunks and their depths.
         now_s : float
             The time.
-        order : sequence of int
-            Chunks that are put in order afterwards, head first.
         """
         driver, counts, size = self.driver, self.counts, self.chunk_bytes
         driver.now_s = now_s
         missing = [i for i, key in enumerate(keys) if key not in driver]
-        allowed = _whole(self.budget.left_bytes(now_s), size, len(missing))
-        counts.refused_by_budget += len(missing) - allowed
-        queued = _whole(self._queue_left, size, allowed)
-        counts.refused_by_queue += allowed - queued
-        kept = missing[:queued]
-        if not kept:
-            return []
-        stored = driver.offer(
+        room = max(self.most_staged - self._num_staged, 0)
+        counts.unstaged += max(len(missing) - room, 0)
+        missing = missing[:room]
+        most = len(missing)
+        budget = _whole(self.budget.left_bytes(now_s), size, most)
+        queue = _whole(self._queue_left, size, most)
+        left, at = min(budget, queue), 0
+        taken: list[int] = []
+        # What the rule or the policy refuses takes nothing of the limits.
+        while at < most and left > 0:
+            part = missing[at : at + left]
+            stored = self._offer(request, keys, depths, part)
+            at += len(part)
+            left -= len(stored)
+            taken += stored
+        if queue < budget:
+            counts.refused_by_queue += most - at
+        else:
+            counts.refused_by_budget += most - at
+        if taken:
+            counts.stores += len(taken)
+            self._num_staged += len(taken)
+            self.budget.spend(len(taken) * size)
+            self._queue_left -= len(taken) * size
+            driver.finish(request, [keys[i] for i in missing])
+        return taken
+
+    def _offer(
+        self,
+        request: Request,
+        keys: Sequence[int],
+        depths: Sequence[int],
+        part: list[int],
+    ) -> list[int]:
+        """Offer the chunks at some places; return what the rule and the policy take."""
+        counts = self.counts
+        stored = self.driver.offer(
             request,
-            [keys[i] for i in kept],
-            [depths[i] for i in kept],
+            [keys[i] for i in part],
+            [depths[i] for i in part],
             whole=False,
             protected=keys,
         )
         assert stored is not None, "only whole offers are refused as a whole"
-        counts.stores += len(stored.keys)
-        counts.refused_by_rule += len(kept) - len(stored.keys)
+        counts.refused_by_rule += len(part) - len(stored.keys)
         counts.evictions += len(stored.evicted)
         before = len(self._unused)
         self._unused.difference_update(stored.evicted)
         counts.dropped_unused += before - len(self._unused)
         self._unused.update(stored.keys)
-        if stored.keys:
-            num_bytes = len(stored.keys) * size
-            self.budget.spend(num_bytes)
-            self._queue_left -= num_bytes
-            driver.finish(request, order)
         return stored.keys
 
     def end_store(self, keys: Sequence[int]) -> None:
         """Make written chunks readable."""
         self.driver.complete(keys)
+        self._num_staged -= len(keys)
         self._queue_left += len(keys) * self.chunk_bytes
 
     def finish(self, job: Job) -> None:

@@ -58,7 +58,8 @@ SsdQueueOption = Annotated[
     typer.Option(
         "--ssd-queue",
         metavar="4GiB",
-        help="Bytes that may wait to be written; more are not written.",
+        help="Bytes that may wait to be written; more are not written. A server's "
+        "default is 256MiB; no bound if absent.",
     ),
 ]
 SsdStagingOption = Annotated[

@@ -115,16 +115,13 @@ class SsdPlan:
                 f"{self.size.option} {self.size.text}: {blocks} blocks hold no chunk "
                 f"of {per_chunk} blocks"
             )
-        queue = None if self.queue is None else float(self.queue.amount)
-        if self.mode == "demote":
-            spares = float(spare_blocks * block_tokens * token_bytes)
-            queue = spares if queue is None else min(queue, spares)
-        day = self.writes_per_day
+        queue, day = self.queue, self.writes_per_day
         return SsdConfig(
             *(self.policy or cpu_policy),
             *self.admission,
             blocks,
             self.mode,
             None if day is None else float(day.amount),
-            queue,
+            None if queue is None else float(queue.amount),
+            spare_blocks // per_chunk if self.mode == "demote" else None,
         )

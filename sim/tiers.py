@@ -42,6 +42,8 @@ class TwoTiers(OffloadTier):
         self.ssd = ssd
         self.reads: list[list[int]] = []
         self.writes: list[list[int]] = []
+        if not ssd.demotes:  # what is copied cannot be evicted meanwhile
+            ssd.most_staged = max(self.driver.capacity // 2, 1)
         self._depths = _depths(workload)
         self._copied: dict[int, int] = {}  # writes under way, by chunk
 
@@ -147,7 +149,7 @@ class TwoTiers(OffloadTier):
         if self.ssd.demotes or job.ssd_request is None:
             return
         depths = [self._depths[key] for key in keys]
-        taken = self.ssd.store(job.ssd_request, keys, depths, now_s, job.chunks)
+        taken = self.ssd.store(job.ssd_request, keys, depths, now_s)
         if taken:
             self.driver.pin(taken)
             for key in taken:
@@ -172,13 +174,8 @@ class TwoTiers(OffloadTier):
             return
         depths = self._depths
         ordered = sorted(keys, key=lambda key: depths[key])
-        taken = self.ssd.store(
-            Request.of(),
-            ordered,
-            [depths[key] for key in ordered],
-            self.driver.now_s,
-            ordered,
-        )
+        at = [depths[key] for key in ordered]
+        taken = self.ssd.store(Request.of(), ordered, at, self.driver.now_s)
         if taken:
             self.writes.append(taken)
 

@@ -22,9 +22,10 @@ class NaiveSsd(NaiveCache):
         self.policy.see(keys, set(self.here(keys)), self.now)
         self.use(self.here(keys))
 
-    def offer(self, pairs, order):
-        """Chunks that may be written; returns those that are."""
+    def offer(self, pairs, room):
+        """Chunks that may be written, so many at the most; returns those that are."""
         missing = [(key, depth) for key, depth in pairs if key not in self.resident]
+        missing = missing[:room]
         if not missing:
             return []
         self.admission.offer([key for key, _ in missing])
@@ -36,7 +37,7 @@ class NaiveSsd(NaiveCache):
         self.readable &= self.resident
         self.pinned.update(taken)
         if taken:
-            self.policy.finish(self.here(order), self.now)
+            self.policy.finish(self.here([key for key, _ in missing]), self.now)
         return taken
 
     def complete(self, keys):
@@ -55,7 +56,6 @@ class NaiveTiers(NaiveEngine):
         self.copying = []
         self.depth = {}
         self.heard = False
-        self.current = None
         self.promoted = ()
         self.num_promoted = 0
 
@@ -72,7 +72,9 @@ class NaiveTiers(NaiveEngine):
         for keys in done:
             if not self.ssd.demotes:
                 pairs = [(key, self.depth[key]) for key in keys]
-                taken = self.ssd.offer(pairs, self.current.keys)
+                # Half of the tier may be pinned for being copied.
+                room = max(self.capacity // 2, 1) - sum(map(len, self.copying))
+                taken = self.ssd.offer(pairs, max(room, 0))
                 self.pinned.update(taken)
                 self.copying.append(taken)
 
@@ -87,7 +89,7 @@ class NaiveTiers(NaiveEngine):
             return
         ordered = sorted(victims, key=self.depth.get)
         pairs = [(key, self.depth[key]) for key in ordered]
-        self.copying.append(self.ssd.offer(pairs, ordered))
+        self.copying.append(self.ssd.offer(pairs, len(pairs)))
 
     def hear(self, request):
         if self.heard:
@@ -150,7 +152,7 @@ class NaiveTiers(NaiveEngine):
         keys, total, size = request.keys, request.input_tokens, self.block_tokens
         chunk = self.rules.chunk_tokens
         self.r += 1
-        self.current, self.heard, self.promoted = request, False, ()
+        self.heard, self.promoted = False, ()
         self.depth.update((key, i) for i, key in enumerate(keys))
         limit = min((total - 1) // size, len(request.blocks))
         gpu_hits = self.gpu.lookup(request.blocks, limit)
