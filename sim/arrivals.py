@@ -109,5 +109,7 @@ def closed_loop(
             yield engine.submit(source.job(index, env.now))
             yield env.timeout(think_time_s())
 
-    yield env.all_of([env.process(user(indices)) for _ in range(num_users)])
+    # More users than requests would find nothing to ask for.
+    count = min(num_users, source.num_jobs)
+    yield env.all_of([env.process(user(indices)) for _ in range(count)])
     engine.close()

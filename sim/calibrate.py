@@ -151,7 +151,7 @@ def calibrate(measured: Measured) -> Calibration:
             f"{len(n)} requests: more than {len(columns)} are needed to fit "
             f"{len(columns)} values"
         )
-    values = _fit(np.stack(columns, axis=1), measured.ttft_s)
+    values = fit_relative(np.stack(columns, axis=1), measured.ttft_s)
     decode_s, context_s = _fit_decoding(measured)
     slow = float(values[3]) if has_loads else 0.0
     fitted = np.stack(columns, axis=1) @ values
@@ -176,11 +176,11 @@ def _fit_decoding(measured: Measured) -> tuple[float | None, float | None]:
         return None, None
     context = measured.context_tokens[known]
     matrix = np.stack([np.ones_like(context), context], axis=1)
-    values = _fit(matrix, measured.itl_s[known])
+    values = fit_relative(matrix, measured.itl_s[known])
     return float(values[0]), float(values[1])
 
 
-def _fit(matrix: Float64Array, target: Float64Array) -> Float64Array:
+def fit_relative(matrix: Float64Array, target: Float64Array) -> Float64Array:
     """Return the fit of least absolute relative errors without negative values."""
     known = np.maximum(target, 1e-9)
     matrix, target = matrix / known[:, None], np.ones(len(target))

@@ -24,18 +24,20 @@ class GpuPool:
     """
 
     def __init__(self, num_blocks: int) -> None:
-        usable = num_blocks - 1
-        self.num_usable = usable
+        self.num_usable = num_blocks - 1
         self.version = 0  # changes with whatever can make room for a request
-        self._queue = OrderedDict.fromkeys(range(usable))
-        self._key = [_NO_KEY] * usable
-        self._holders = [0] * usable
+        # The queue: blocks at its front, those never used, in order, and its tail.
+        self._front: OrderedDict[int, None] = OrderedDict()
+        self._tail: OrderedDict[int, None] = OrderedDict()
+        self._key: list[int] = []  # of each block that was ever used
+        self._holders: list[int] = []
         self._places: dict[int, list[int]] = {}  # places of a block, first one first
 
     @property
     def num_free(self) -> int:
         """Blocks that nobody holds, cached ones included."""
-        return len(self._queue)
+        unused = self.num_usable - len(self._key)
+        return len(self._front) + unused + len(self._tail)
 
     def lookup(self, keys: Sequence[int], limit: int) -> int:
         """Return how many leading blocks are cached, at most ``limit``."""
@@ -55,7 +57,7 @@ class GpuPool:
         held = [self._places[key][0] for key in keys]
         for place in held:
             if self._holders[place] == 0:
-                del self._queue[place]
+                del (self._tail if place in self._tail else self._front)[place]
             self._holders[place] += 1
         return held
 
@@ -66,11 +68,21 @@ class GpuPool:
         """
         taken = []
         for _ in range(count):
-            place, _nothing = self._queue.popitem(last=False)
-            self._forget(place)
+            place = self._pop()
             self._holders[place] = 1
             taken.append(place)
         return taken
+
+    def _pop(self) -> int:
+        """Take a block out of the queue, and forget what is cached in it."""
+        unused = len(self._key)
+        if not self._front and unused < self.num_usable:
+            self._key.append(_NO_KEY)
+            self._holders.append(0)
+            return unused
+        place, _nothing = (self._front or self._tail).popitem(last=False)
+        self._forget(place)
+        return place
 
     def name(self, places: Sequence[int], keys: Sequence[int]) -> None:
         """Cache full blocks under their keys."""
@@ -82,17 +94,17 @@ class GpuPool:
     def release(self, held: Sequence[int], num_hashed: int) -> None:
         """Let go of a request's blocks; the first ``num_hashed`` have a hash."""
         self.version += 1
-        queue, holders = self._queue, self._holders
+        front, holders = self._front, self._holders
         for i in range(len(held) - 1, -1, -1):
             place = held[i]
             holders[place] -= 1
             if i < num_hashed and holders[place] == 0:
-                queue[place] = None
+                self._tail[place] = None
         # Prepending in head-to-tail order keeps the reversed order of freeing.
         for place in held[num_hashed:]:
             if holders[place] == 0:
-                queue[place] = None
-                queue.move_to_end(place, last=False)
+                front[place] = None
+                front.move_to_end(place, last=False)
 
     def cached(self) -> set[int]:
         """Return the keys of cached blocks."""

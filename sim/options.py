@@ -58,6 +58,27 @@ JobsOption = Annotated[
         show_default=False,
     ),
 ]
+
+
+def _refuse_outputs(wanted: bool) -> bool:
+    from hotset.policies.errors import PolicyError
+
+    if wanted:
+        raise PolicyError(
+            "--outputs: traces name the blocks of prompts only, so generated tokens "
+            "are not stored; in vLLM that is offload_prompt_only, its default"
+        )
+    return wanted
+
+
+OutputsOption = Annotated[
+    bool,
+    typer.Option(
+        "--outputs",
+        help="Store generated tokens as well: refused, since traces do not name them.",
+        callback=_refuse_outputs,
+    ),
+]
 CsvOption = Annotated[Path | None, typer.Option("--csv", help="Write all rows as CSV.")]
 PlotOption = Annotated[
     Path | None, typer.Option("--plot", help="Draw a picture: .png or .svg.")

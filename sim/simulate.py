@@ -97,6 +97,12 @@ class Plan:
             raise PolicyError(f"--speed {self.speed}: more than 0 is needed")
         if self.seed < 0:
             raise PolicyError(f"--seed {self.seed}: allowed is 0 or more")
+        for option, limit_s in (
+            ("--slo-ttft", self.slo_ttft_s),
+            ("--slo-itl", self.slo_itl_s),
+        ):
+            if limit_s is not None and not 0 < limit_s < math.inf:
+                raise PolicyError(f"{option} {limit_s}: more than 0 s is needed")
         if self.users is not None and self.users < 1:
             raise PolicyError(f"--users {self.users}: at least 1 is needed")
         if not 0 <= self.think_s < math.inf:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from hotset.sim.commands import AdmissionOption, ChunkTokensOption, EngineOption
+from hotset.sim.options import OutputsOption
 from hotset.sim.ssd_options import (
     SsdAdmissionOption,
     SsdModeOption,
@@ -103,6 +104,7 @@ def simulate(
     think: ThinkOption = 0.0,
     speed: SpeedOption = 1.0,
     loads_if_faster: LoadsOption = False,
+    _outputs: OutputsOption = False,
     slo_ttft: Annotated[
         float | None, typer.Option("--slo-ttft", help="Objective for TTFT, seconds.")
     ] = None,
@@ -204,11 +206,12 @@ def _show(result: SimulationResult) -> None:
 
 def calibrate(
     results: Annotated[
-        Path,
+        list[Path],
         typer.Argument(
-            metavar="RESULTS",
+            metavar="RESULTS...",
             help="CSV of requests that ran alone: computed_tokens, cached_tokens, "
-            "ttft_s; and, where known, load_bytes, itl_s, context_tokens.",
+            "ttft_s; and, where known, load_bytes, itl_s, context_tokens. Or scrapes "
+            "of a vLLM server's /metrics, in order, with requests between them.",
         ),
     ],
     json: JsonOption = None,
@@ -216,15 +219,17 @@ def calibrate(
     """Fit a machine's costs to requests that were measured on it."""
     import dataclasses
 
-    from hotset.sim.calibrate import calibrate as fit
-    from hotset.sim.calibrate import read_measured
+    from hotset.sim.calibrate_scrapes import fit_files
     from hotset.traces.outputs import check_outputs
 
-    check_outputs({} if json is None else {"--json": json}, {"RESULTS": results})
-    found = fit(read_measured(results))
+    inputs = {
+        f"RESULTS {i}" if i else "RESULTS": path for i, path in enumerate(results)
+    }
+    check_outputs({} if json is None else {"--json": json}, inputs)
+    found = dataclasses.asdict(fit_files(results))
     if json is not None:
-        write_json(dataclasses.asdict(found), json)
-    for name, value in dataclasses.asdict(found).items():
+        write_json(found, json)
+    for name, value in found.items():
         typer.echo(f"{name} = {'unknown' if value is None else f'{value:.6g}'}")
 
 

@@ -115,8 +115,8 @@ def ssd_plan(
     return SsdPlan(
         size=parse_capacity(size, "--ssd"),
         policy=None if policy is None else POLICIES.parse(policy),
-        admission=ADMISSIONS.parse(admission or "always"),
-        mode=cast("Mode", mode or "write-through"),
+        admission=ADMISSIONS.parse("always" if admission is None else admission),
+        mode=cast("Mode", "write-through" if mode is None else mode),
         writes_per_day=capacity(writes_per_day, "--ssd-writes-per-day"),
         queue=capacity(queue, "--ssd-queue"),
         staging=0.125 if staging is None else staging,

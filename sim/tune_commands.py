@@ -14,6 +14,7 @@ from hotset.sim.options import (
     JobsOption,
     KvBytesOption,
     ModelOption,
+    OutputsOption,
     TailOption,
     TailRule,
     bytes_of_a_token,
@@ -73,6 +74,7 @@ def tune(
     trials: Annotated[
         int, typer.Option("--trials", help="Trials in all, earlier runs included.")
     ] = 200,
+    _outputs: OutputsOption = False,
     timeout: Annotated[
         float | None,
         typer.Option("--timeout", help="Seconds after which no more trials begin."),

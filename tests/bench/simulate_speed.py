@@ -1,4 +1,4 @@
-"""How long the simulation of an hour of traffic takes, and how much memory.
+"""How long the simulation of an hour of traffic takes, all tiers on, and what memory.
 
 Prints figures; absolute times are aims and are reported only. Exits with code 1 where
 the offered load is not what the aim is stated for.
@@ -15,6 +15,7 @@ from hotset.sim.capacity import parse_capacity
 from hotset.sim.engines import engine
 from hotset.sim.profile import load_profile
 from hotset.sim.simulate import Plan, run_plan
+from hotset.sim.ssd_plan import SsdPlan
 from hotset.traces.registry import read_trace
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +32,9 @@ def main() -> int:
         engine=engine("vllm-0.33"),
         profile=load_profile("h100x8-70b-fp8"),
         cpu=parse_capacity("2TiB"),
+        ssd=SsdPlan(
+            parse_capacity("16TiB"), None, ADMISSIONS.parse("always"), "demote"
+        ),
         speed=0.5,
     )
     run_plan(trace, plan)  # compiles, where it is the first one

@@ -145,6 +145,9 @@ def test_an_offered_load_above_1_is_said(tmp_path):
         ([*PROFILE, "--per-request", "x.txt"], "allowed endings are .csv and .parquet"),
         ([*PROFILE, "--plot", "x.pdf"], "allowed endings are .png and .svg"),
         ([*PROFILE, "--engine", "vllm-9"], "unknown engine 'vllm-9'"),
+        ([*PROFILE, "--slo-ttft", "nan"], "--slo-ttft nan: more than 0 s"),
+        ([*PROFILE, "--slo-itl", "-1"], "--slo-itl -1.0: more than 0 s"),
+        ([*PROFILE, "--outputs"], "--outputs: traces name the blocks of prompts only"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_code_2(words, message):

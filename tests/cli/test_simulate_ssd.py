@@ -90,6 +90,8 @@ def test_a_budget_a_queue_and_a_policy_of_its_own(tmp_path):
         (["--ssd", "10%", "--ssd-policy", "belady"], "--ssd-policy belady: it knows"),
         (["--ssd", "10%", "--ssd-admission", "x"], "unknown admission 'x'"),
         (["--ssd", "10%", "--ssd-mode", "both"], "--ssd-mode both: allowed are"),
+        (["--ssd", "10%", "--ssd-mode", ""], "--ssd-mode : allowed are"),
+        (["--ssd", "10%", "--ssd-admission", ""], "unknown admission ''"),
         (["--ssd", "10%", "--ssd-queue", "5%"], "--ssd-queue 5%: bytes are needed"),
         (["--ssd", "10%", "--ssd-queue", "1KiB"], "queue lets 1,024 bytes through"),
         (

@@ -217,6 +217,13 @@ def test_users_wait_for_their_answers():
     assert run.times("ends") == {0: 1.0, 1: 1.0, 2: 12.0, 3: 12.0}
 
 
+def test_users_without_a_request_cost_nothing():
+    workload = Workload(Forest([[0], [1]], waits_s=[0.0] * 2).trace())
+    spec = machine(workload, cost=A_SECOND_A_STEP)
+    run = Simulation(workload, None, spec, users=10**12).run()
+    assert run.times("ends") == {0: 1.0, 1: 1.0}
+
+
 def test_equal_simulations_tell_equal_stories():
     paths = [[0, 1, 2], [10, 11], [0, 1, 5, 6], [10, 11, 12], [0, 1, 2, 3]] * 6
     runs = [

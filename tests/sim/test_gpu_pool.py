@@ -73,3 +73,13 @@ def test_books_balance(data):
     for places, hashed in running:
         pool.release(places, hashed)
     assert pool.num_free == pool.num_usable
+
+
+def test_a_pool_takes_memory_for_the_blocks_that_were_used():
+    pool = GpuPool(1 << 62)
+    pool.release(fill(pool, [1, 2, 3], extra=1), 3)
+    assert pool.num_free == (1 << 62) - 1
+    assert len(pool._key) == 4
+    # The block without a hash comes first, then those never used.
+    assert pool.take(2) == [3, 4]
+    assert pool.cached() == {1, 2, 3}
