@@ -70,7 +70,7 @@ from hotset.policies.history import (
     history_put,
     history_vacancy,
 )
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined, kernel
 from hotset.policies.key_table import NO_ENTRY
 from hotset.policies.request import CUT
 from hotset.policies.reuse_model import (
@@ -142,7 +142,7 @@ def make_adaptive(
     )
 
 
-@kernel
+@inlined
 def _enter(state: AdaptiveState, key: int, slot: int, now: float) -> int:
     """Return the entry of a key, a new one if need be, and learn from its age."""
     blocks, history, model = state.blocks, state.blocks.history, state.model
@@ -187,7 +187,7 @@ def adaptive_on_request(
         _close_window(state)
 
 
-@kernel
+@inlined
 def _close_window(state: AdaptiveState) -> None:
     """Decide which order to follow, and renew the worth now and then."""
     worth, numbers = state.worth, state.numbers

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.linked import (
     NEWER,
     clear_links,
@@ -72,13 +72,13 @@ def make_worth(num_classes: int) -> Worth:
     )
 
 
-@kernel
+@inlined
 def class_lists_clear(lists: ClassLists) -> None:
     """Empty every list."""
     clear_links(lists.links, lists.member.shape[0])
 
 
-@kernel
+@inlined
 def start_placing(lists: ClassLists) -> None:
     """Begin with the blocks of a request: the next placed is the newest."""
     capacity = lists.member.shape[0]
@@ -86,7 +86,7 @@ def start_placing(lists: ClassLists) -> None:
         lists.at[k] = capacity + k
 
 
-@kernel
+@inlined
 def place(lists: ClassLists, slot: int, k: int, now: float) -> None:
     """Put an unlisted slot into class k as the next block of the request."""
     link_before(lists.links, lists.at[k], slot)
@@ -95,7 +95,7 @@ def place(lists: ClassLists, slot: int, k: int, now: float) -> None:
     lists.used[slot] = now
 
 
-@kernel
+@inlined
 def worth_of(worth: Worth, k: int, used: float, now: float) -> float:
     """Return what a block of class k is worth."""
     if worth.learned[0]:
@@ -103,7 +103,7 @@ def worth_of(worth: Worth, k: int, used: float, now: float) -> float:
     return worth.span[k] + used
 
 
-@kernel
+@inlined
 def _go_to(
     lists: ClassLists, worth: Worth, k: int, slot: int, blocked: Int32Array, now: float
 ) -> None:
@@ -116,7 +116,7 @@ def _go_to(
         lists.value[k] = worth_of(worth, k, lists.used[slot], now)
 
 
-@kernel
+@inlined
 def start_choosing(
     lists: ClassLists, worth: Worth, blocked: Int32Array, now: float
 ) -> None:
@@ -126,7 +126,7 @@ def start_choosing(
         _go_to(lists, worth, k, lists.links[capacity + k, NEWER], blocked, now)
 
 
-@kernel
+@inlined
 def weakest(lists: ClassLists) -> int:
     """Return the class with the least worthy slot, -1 where all are used up.
 
@@ -148,7 +148,7 @@ def weakest(lists: ClassLists) -> int:
     return best
 
 
-@kernel
+@inlined
 def pass_over(
     lists: ClassLists, worth: Worth, k: int, blocked: Int32Array, now: float
 ) -> None:
@@ -156,7 +156,7 @@ def pass_over(
     _go_to(lists, worth, k, lists.links[lists.at[k], NEWER], blocked, now)
 
 
-@kernel
+@inlined
 def take_weakest(
     lists: ClassLists,
     worth: Worth,

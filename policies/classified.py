@@ -40,7 +40,7 @@ from hotset.policies.history import (
     history_take_out,
     make_history,
 )
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined, kernel
 from hotset.policies.key_table import NO_ENTRY
 from hotset.policies.linked import unlink
 from hotset.policies.ordering import needs_order, note_hit, note_insert
@@ -88,7 +88,7 @@ def classified_clear(blocks: Classified) -> None:
     blocks.entry[:] = NO_ENTRY
 
 
-@kernel
+@inlined
 def entry_of(blocks: Classified, key: int, slot: int) -> int:
     """Return the entry of a key, by its slot where it is resident, or NO_ENTRY."""
     if slot >= 0 and blocks.entry[slot] != NO_ENTRY:
@@ -96,7 +96,7 @@ def entry_of(blocks: Classified, key: int, slot: int) -> int:
     return history_find(blocks.history, key)
 
 
-@kernel
+@inlined
 def bind(blocks: Classified, entry: int, slot: int) -> None:
     """Note that the key of an entry is in a slot, if that is no shadow's business."""
     blocks.entry[slot] = entry
@@ -105,7 +105,7 @@ def bind(blocks: Classified, entry: int, slot: int) -> None:
         history_take_out(blocks.history, entry)
 
 
-@kernel
+@inlined
 def class_of_key(blocks: Classified, key: int) -> int:
     """Return the class that a block would have; 0 where its key is not remembered."""
     entry = history_find(blocks.history, key)
@@ -196,7 +196,7 @@ def classified_on_insert(
     note_insert(request)
 
 
-@kernel
+@inlined
 def _move_all(blocks: Classified, slots: Int32Array, now: float) -> None:
     start_placing(blocks.lists)
     for i in range(slots.shape[0]):

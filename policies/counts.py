@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Int32Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.key_table import (
     NO_ENTRY,
     KeyTable,
@@ -50,7 +50,7 @@ def make_counts(bound: int) -> CountTable:
     )
 
 
-@kernel
+@inlined
 def counts_clear(table: CountTable) -> None:
     """Forget every key."""
     table_clear(table.keys)
@@ -60,7 +60,7 @@ def counts_clear(table: CountTable) -> None:
     table.numbers[_FRESH] = 0
 
 
-@kernel
+@inlined
 def count_of(table: CountTable, key: int) -> int:
     """Return the count of a key, 0 where it is not in the table."""
     entry = table_find(table.keys, key)
@@ -69,7 +69,7 @@ def count_of(table: CountTable, key: int) -> int:
     return table.seen[entry]
 
 
-@kernel
+@inlined
 def _drop(table: CountTable, entry: int) -> None:
     """Remove an entry."""
     table_erase(table.keys, entry)
@@ -79,7 +79,7 @@ def _drop(table: CountTable, entry: int) -> None:
     table.numbers[_SIZE] -= 1
 
 
-@kernel
+@inlined
 def _add(table: CountTable, key: int, which: int) -> None:
     if table.numbers[_FREE_HEAD] > 0:
         table.numbers[_FREE_HEAD] -= 1
@@ -93,7 +93,7 @@ def _add(table: CountTable, key: int, which: int) -> None:
     table.numbers[_SIZE] += 1
 
 
-@kernel
+@inlined
 def count_known(table: CountTable, key: int) -> bool:
     """Count a key if it is in the table, and make it the most recent."""
     entry = table_find(table.keys, key)
@@ -105,7 +105,7 @@ def count_known(table: CountTable, key: int) -> bool:
     return True
 
 
-@kernel
+@inlined
 def count_recent(table: CountTable, key: int) -> int:
     """Count a key once more; the least recently counted key makes room."""
     if count_known(table, key):
@@ -116,7 +116,7 @@ def count_recent(table: CountTable, key: int) -> int:
     return 1
 
 
-@kernel
+@inlined
 def count_up_to(table: CountTable, key: int, most: int) -> None:
     """Count a key as `count_recent` does, but not beyond ``most``."""
     count_recent(table, key)
@@ -124,14 +124,14 @@ def count_up_to(table: CountTable, key: int, most: int) -> None:
     table.seen[entry] = min(table.seen[entry], most)
 
 
-@kernel
+@inlined
 def counts_halve(table: CountTable) -> None:
     """Halve every count; a key may be left with 0 and stays in the table."""
     for entry in range(table.numbers[_FRESH]):
         table.seen[entry] >>= 1
 
 
-@kernel
+@inlined
 def count_offer(table: CountTable, keys: Int64Array) -> None:
     """Count every offered key once; keys of the offer do not push each other out.
 
@@ -154,7 +154,7 @@ def count_offer(table: CountTable, keys: Int64Array) -> None:
         _add(table, keys[i], 1)
 
 
-@kernel
+@inlined
 def count_hot(table: CountTable, key: int) -> int:
     """Count a key once more; passing the bound drops every key seen once."""
     if count_known(table, key):
@@ -170,7 +170,7 @@ def count_hot(table: CountTable, key: int) -> int:
     return 1
 
 
-@kernel
+@inlined
 def _drop_oldest(table: CountTable) -> None:
     sentinel = table.seen.shape[0] + 1
     _drop(table, int(table.links[sentinel, NEWER]))

@@ -27,7 +27,7 @@ from hotset.policies.history import (
     history_place,
     history_take_out,
 )
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.linked import NEWER, clear_links, link_before, make_links, unlink
 from hotset.policies.reuse_model import Ages, age_bucket
 
@@ -70,7 +70,7 @@ def make_duel(entries: int, capacity: int) -> Duel:
     )
 
 
-@kernel
+@inlined
 def duel_clear(duel: Duel) -> None:
     """Empty both caches; what they scored stays."""
     clear_links(duel.links, duel.recent.shape[0])
@@ -79,7 +79,7 @@ def duel_clear(duel: Duel) -> None:
     duel.numbers[IN_LEARNED] = 0
 
 
-@kernel
+@inlined
 def duel_forget(duel: Duel, entry: int) -> None:
     """Take an entry that gets another key out of the LRU cache."""
     if duel.recent[entry] != 0:
@@ -88,7 +88,7 @@ def duel_forget(duel: Duel, entry: int) -> None:
         duel.numbers[IN_LRU] -= 1
 
 
-@kernel
+@inlined
 def duel_start(
     duel: Duel, history: History, table: Float64Array, ages: Ages, now: float
 ) -> None:
@@ -107,14 +107,14 @@ def duel_start(
         _look_at(duel, history, table, ages, k, now)
 
 
-@kernel
+@inlined
 def duel_miss(duel: Duel) -> None:
     """Note a key that has no entry: both caches miss it."""
     duel.numbers[LRU_RUNS] = 0
     duel.numbers[LEARNED_RUNS] = 0
 
 
-@kernel
+@inlined
 def duel_lru(duel: Duel, history: History, entry: int, now: float) -> None:
     """Use a key in the LRU cache, storing it where it is missing."""
     numbers, links, entries = duel.numbers, duel.links, duel.recent.shape[0]
@@ -136,7 +136,7 @@ def duel_lru(duel: Duel, history: History, entry: int, now: float) -> None:
     duel.place[NUM_CLASSES + 1] = entry
 
 
-@kernel
+@inlined
 def duel_learned(
     duel: Duel,
     history: History,
@@ -180,13 +180,13 @@ def duel_learned(
         _place(duel, history, entry, FORGETTABLE)
 
 
-@kernel
+@inlined
 def _place(duel: Duel, history: History, entry: int, which: int) -> None:
     history_place(history, entry, which, duel.place[which])
     duel.place[which] = entry
 
 
-@kernel
+@inlined
 def _look_at(
     duel: Duel,
     history: History,
@@ -204,7 +204,7 @@ def _look_at(
         duel.value[k] = table[k, age_bucket(ages, now - history.last[entry])]
 
 
-@kernel
+@inlined
 def _weakest(duel: Duel, history: History) -> int:
     """Return the class of the least worthy member, or -1."""
     best = -1
@@ -220,7 +220,7 @@ def _weakest(duel: Duel, history: History) -> int:
     return best
 
 
-@kernel
+@inlined
 def duel_end(duel: Duel, num_keys: int) -> bool:
     """Count a request; return whether it was the last of its window."""
     numbers, sums = duel.numbers, duel.sums
@@ -230,7 +230,7 @@ def duel_end(duel: Duel, num_keys: int) -> bool:
     return bool(numbers[REQUESTS] % WINDOW == 0)
 
 
-@kernel
+@inlined
 def duel_judge(
     duel: Duel, fade: float, evidence: float, min_gain: float, learned: bool
 ) -> bool:

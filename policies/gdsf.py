@@ -6,14 +6,15 @@ evicted when it was last used. What was used often long ago loses to what is use
 Source: Cherkasova, Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency
 Caching Policy, HP Labs HPL-98-69R1, 1998.
 
-State: ``heap`` holds exactly the resident slots by worth; ``inflation`` (the paper's L)
+State: ``runs`` holds exactly the resident slots by worth; ``inflation`` (the paper's L)
 is the highest worth that was evicted so far.
 
 Deviations: all blocks have one size and one cost, so the paper's worth ``L + uses *
 cost / size`` is ``L + uses``, LFU with dynamic ageing. A request counts once for each
 block. Equal worth falls to the block used longest ago, the tail of a request first.
 
-Cost: O(log n) a block.
+Cost: O(1) a block, and O(log of the counts that there are) where a count's oldest
+block goes.
 """
 
 from __future__ import annotations
@@ -25,16 +26,16 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec
-from hotset.policies.heap import (
-    Heap,
-    heap_clear,
-    heap_remove,
-    heap_set,
-    heap_take,
-    make_heap,
-)
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined, kernel
 from hotset.policies.ordering import needs_order, note_hit, note_insert
+from hotset.policies.runs import (
+    Runs,
+    make_runs,
+    runs_clear,
+    runs_remove,
+    runs_set,
+    runs_take,
+)
 from hotset.policies.verbs import Kernels, register_kernels
 
 
@@ -46,9 +47,8 @@ class GdsfParams(Params):
 class GdsfState(NamedTuple):
     """Residents by worth."""
 
-    heap: Heap
+    runs: Runs
     uses: Int64Array  # int64[C], requests that used a slot since it was stored
-    skipped: Int32Array  # int32[C], scratch
     inflation: Float64Array  # float64[1]
     ticks: Int64Array  # int64[1], uses so far, to break ties
 
@@ -56,9 +56,8 @@ class GdsfState(NamedTuple):
 def make_gdsf(params: GdsfParams, capacity: int, next_use: Any = None) -> GdsfState:
     """Build the state."""
     return GdsfState(
-        heap=make_heap(capacity),
+        runs=make_runs(capacity),
         uses=np.zeros(capacity, np.int64),
-        skipped=np.zeros(capacity, np.int32),
         inflation=np.zeros(1, np.float64),
         ticks=np.zeros(1, np.int64),
     )
@@ -69,9 +68,9 @@ def gdsf_select(
     state: GdsfState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
     """Take the slots of least worth, and raise the inflation to theirs."""
-    found = heap_take(state.heap, n, blocked, state.skipped, out)
+    found = runs_take(state.runs, n, blocked, out)
     for i in range(found):
-        state.inflation[0] = max(state.inflation[0], state.heap.key[out[i]])
+        state.inflation[0] = max(state.inflation[0], state.runs.key[out[i]])
     return found
 
 
@@ -79,15 +78,20 @@ def gdsf_select(
 def gdsf_on_remove(state: GdsfState, slots: Int32Array) -> None:
     """Forget slots."""
     for i in range(slots.shape[0]):
-        heap_remove(state.heap, slots[i])
+        runs_remove(state.runs, slots[i])
 
 
-@kernel
+@inlined
+def _put(state: GdsfState, slot: int, worth: float) -> None:
+    """Make a slot the newest of its worth."""
+    state.ticks[0] += 1
+    runs_set(state.runs, slot, worth, state.ticks[0])
+
+
+@inlined
 def _use(state: GdsfState, slot: int) -> None:
     state.uses[slot] += 1
-    state.ticks[0] += 1
-    worth = state.inflation[0] + state.uses[slot]
-    heap_set(state.heap, slot, worth, state.ticks[0])
+    _put(state, slot, state.inflation[0] + state.uses[slot])
 
 
 @kernel
@@ -124,14 +128,13 @@ def gdsf_on_finish(
     if needs_order(request):
         for i in range(slots.shape[0] - 1, -1, -1):
             slot = int(slots[i])
-            state.ticks[0] += 1
-            heap_set(state.heap, slot, state.heap.key[slot], state.ticks[0])
+            _put(state, slot, state.runs.key[slot])
 
 
 @kernel
 def gdsf_reset(state: GdsfState) -> None:
     """Empty the cache."""
-    heap_clear(state.heap)
+    runs_clear(state.runs)
     state.inflation[0] = 0.0
 
 
@@ -141,7 +144,7 @@ def gdsf_scores(
 ) -> None:
     """Write the worth of slots."""
     for i in range(slots.shape[0]):
-        out[i] = state.heap.key[slots[i]]
+        out[i] = state.runs.key[slots[i]]
 
 
 register_kernels(

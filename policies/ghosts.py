@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Int32Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.key_table import (
     KeyTable,
     make_key_table,
@@ -49,7 +49,7 @@ def make_ghosts(entries: int, num_lists: int = 1) -> Ghosts:
     )
 
 
-@kernel
+@inlined
 def ghosts_clear(ghosts: Ghosts) -> None:
     """Forget every key."""
     table_clear(ghosts.keys)
@@ -58,13 +58,13 @@ def ghosts_clear(ghosts: Ghosts) -> None:
     ghosts.numbers[:] = 0
 
 
-@kernel
+@inlined
 def ghost_find(ghosts: Ghosts, key: int) -> int:
     """Return the entry of a key, or `NO_ENTRY`."""
     return table_find(ghosts.keys, key)
 
 
-@kernel
+@inlined
 def ghost_add(ghosts: Ghosts, which: int, key: int) -> int:
     """Put a key that is in no list at the newest end of one, and return its entry.
 
@@ -83,7 +83,7 @@ def ghost_add(ghosts: Ghosts, which: int, key: int) -> int:
     return entry
 
 
-@kernel
+@inlined
 def ghost_drop(ghosts: Ghosts, entry: int) -> None:
     """Forget a key."""
     table_erase(ghosts.keys, entry)
@@ -93,14 +93,14 @@ def ghost_drop(ghosts: Ghosts, entry: int) -> None:
     ghosts.numbers[_RETURNED] += 1
 
 
-@kernel
+@inlined
 def ghost_drop_oldest(ghosts: Ghosts, which: int) -> None:
     """Forget the oldest key of a list that is not empty."""
     sentinel = ghosts.which.shape[0] + which
     ghost_drop(ghosts, int(ghosts.links[sentinel, NEWER]))
 
 
-@kernel
+@inlined
 def ghost_renew(ghosts: Ghosts, entry: int) -> None:
     """Move a key to the newest end of its list."""
     unlink(ghosts.links, entry)

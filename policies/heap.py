@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 
 
 class Heap(NamedTuple):
@@ -36,21 +36,21 @@ def make_heap(capacity: int) -> Heap:
     )
 
 
-@kernel
+@inlined
 def heap_clear(heap: Heap) -> None:
     """Empty the heap."""
     heap.position[:] = -1
     heap.size[0] = 0
 
 
-@kernel
+@inlined
 def _before(heap: Heap, a: int, b: int) -> bool:
     if heap.key[a] != heap.key[b]:
         return bool(heap.key[a] < heap.key[b])
     return bool(heap.tie[a] < heap.tie[b])
 
 
-@kernel
+@inlined
 def _sift_up(heap: Heap, place: int) -> None:
     slot = heap.order[place]
     while place > 0:
@@ -65,7 +65,7 @@ def _sift_up(heap: Heap, place: int) -> None:
     heap.position[slot] = place
 
 
-@kernel
+@inlined
 def _sift_down(heap: Heap, place: int) -> None:
     size = heap.size[0]
     slot = heap.order[place]
@@ -85,7 +85,7 @@ def _sift_down(heap: Heap, place: int) -> None:
     heap.position[slot] = place
 
 
-@kernel
+@inlined
 def heap_set(heap: Heap, slot: int, key: float, tie: int) -> None:
     """Put a slot in with this key, or change its key."""
     place = heap.position[slot]
@@ -107,7 +107,7 @@ def heap_set(heap: Heap, slot: int, key: float, tie: int) -> None:
         _sift_down(heap, place)
 
 
-@kernel
+@inlined
 def heap_remove(heap: Heap, slot: int) -> None:
     """Take a slot out; a slot that is not in the heap is left alone."""
     place = heap.position[slot]
@@ -124,14 +124,14 @@ def heap_remove(heap: Heap, slot: int) -> None:
     _sift_down(heap, heap.position[last])
 
 
-@kernel
+@inlined
 def heap_rebuild(heap: Heap) -> None:
     """Restore the heap order after keys were changed in bulk."""
     for place in range(heap.size[0] // 2 - 1, -1, -1):
         _sift_down(heap, place)
 
 
-@kernel
+@inlined
 def heap_take(
     heap: Heap, n: int, blocked: Int32Array, skipped: Int32Array, out: Int32Array
 ) -> int:

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.key_table import (
     NO_ENTRY,
     KeyTable,
@@ -66,7 +66,7 @@ def make_history(entries: int, num_lists: int = 1) -> History:
     )
 
 
-@kernel
+@inlined
 def class_of(seen: int) -> int:
     """Return the class of a block by how often it was seen."""
     if seen <= 2:
@@ -74,7 +74,7 @@ def class_of(seen: int) -> int:
     return 2 if seen <= 4 else 3
 
 
-@kernel
+@inlined
 def history_clear(history: History) -> None:
     """Forget every key."""
     table_clear(history.keys)
@@ -84,13 +84,13 @@ def history_clear(history: History) -> None:
     history.size[0] = 0
 
 
-@kernel
+@inlined
 def history_find(history: History, key: int) -> int:
     """Return the entry of a key, or NO_ENTRY."""
     return table_find(history.keys, key)
 
 
-@kernel
+@inlined
 def history_place(history: History, entry: int, which: int, place: int) -> None:
     """Move an entry into a list, just older than ``place``."""
     if history.listed[entry] != UNLISTED:
@@ -99,7 +99,7 @@ def history_place(history: History, entry: int, which: int, place: int) -> None:
     history.listed[entry] = which
 
 
-@kernel
+@inlined
 def history_take_out(history: History, entry: int) -> None:
     """Take an entry out of its list, if it is in one."""
     if history.listed[entry] != UNLISTED:
@@ -107,13 +107,13 @@ def history_take_out(history: History, entry: int) -> None:
         history.listed[entry] = UNLISTED
 
 
-@kernel
+@inlined
 def history_list(history: History, entry: int, which: int) -> None:
     """Make an entry the newest of a list."""
     history_place(history, entry, which, history.last.shape[0] + which)
 
 
-@kernel
+@inlined
 def history_vacancy(history: History, now: float) -> int:
     """Return the entry that a new key would get, or NO_ENTRY where none is to be had.
 
@@ -130,7 +130,7 @@ def history_vacancy(history: History, now: float) -> int:
     return oldest
 
 
-@kernel
+@inlined
 def history_put(history: History, entry: int, key: int, now: float) -> None:
     """Give a key the entry that `history_vacancy` named; it is unseen and unlisted."""
     if entry < history.size[0]:

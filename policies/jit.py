@@ -41,6 +41,7 @@ _KERNEL_FILES: dict[type, set[str]] = {}
 # Kernels allocate nothing, so numba's reference counting is off in them: its atomic
 # operations on every slice cost a third of the replay loop's time.
 OPTIONS: Any = {"_nrt": False}
+INLINED: Any = {**OPTIONS, "forceinline": True}
 
 
 def kernel(function: F) -> F:
@@ -49,7 +50,20 @@ def kernel(function: F) -> F:
     The function must not allocate arrays: scratch is passed in. With
     ``NUMBA_DISABLE_JIT=1`` the function stays plain Python.
     """
-    compiled = numba.njit(nogil=True, **OPTIONS)(function)
+    return _compiled(function, OPTIONS)
+
+
+def inlined(function: F) -> F:
+    """Compile a function as `kernel` does, and into whatever calls it.
+
+    A call passes every array of a state; where what is called is small, that costs more
+    than the rest.
+    """
+    return _compiled(function, INLINED)
+
+
+def _compiled(function: F, options: Any) -> F:
+    compiled = numba.njit(nogil=True, **options)(function)
     if hasattr(compiled, "_cache"):
         folder = cache_folder()
         if folder is not None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Int32Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 
 NO_ENTRY = -1
 
@@ -37,13 +37,13 @@ def make_key_table(entries: int) -> KeyTable:
     )
 
 
-@kernel
+@inlined
 def table_clear(table: KeyTable) -> None:
     """Forget every key."""
     table.head[:] = NO_ENTRY
 
 
-@kernel
+@inlined
 def _cell(table: KeyTable, key: int) -> int:
     # 31 bits times a 32-bit odd constant stays within int64, not within a key's int32.
     wide: Any = np.int64(key)
@@ -51,7 +51,7 @@ def _cell(table: KeyTable, key: int) -> int:
     return mixed & (table.head.shape[0] - 1)
 
 
-@kernel
+@inlined
 def table_find(table: KeyTable, key: int) -> int:
     """Return the entry of a key, or `NO_ENTRY`."""
     entry = table.head[_cell(table, key)]
@@ -60,7 +60,7 @@ def table_find(table: KeyTable, key: int) -> int:
     return entry
 
 
-@kernel
+@inlined
 def table_put(table: KeyTable, key: int, entry: int) -> None:
     """Give a key that has none an entry that has none."""
     cell = _cell(table, key)
@@ -69,7 +69,7 @@ def table_put(table: KeyTable, key: int, entry: int) -> None:
     table.head[cell] = entry
 
 
-@kernel
+@inlined
 def table_erase(table: KeyTable, entry: int) -> None:
     """Forget the key of an entry."""
     cell = _cell(table, table.key[entry])

@@ -25,7 +25,7 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined, kernel
 from hotset.policies.linked import (
     NEWER,
     OLDER,
@@ -69,7 +69,7 @@ def make_lfu(params: LfuParams, capacity: int, next_use: Any = None) -> LfuState
     )
 
 
-@kernel
+@inlined
 def _open_behind(state: LfuState, at: int, count: int) -> int:
     """Return the list of a count that belongs behind list ``at`` in the chain."""
     upper = int(state.chain[at, NEWER])
@@ -85,7 +85,7 @@ def _open_behind(state: LfuState, at: int, count: int) -> int:
     return opened
 
 
-@kernel
+@inlined
 def _close_if_empty(state: LfuState, at: int) -> None:
     sentinel = state.which.shape[0] + at
     if state.links[sentinel, NEWER] == sentinel:

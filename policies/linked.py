@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from hotset.policies.arrays import Int32Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 
 OLDER = 0
 NEWER = 1
@@ -24,7 +24,7 @@ def make_links(capacity: int, num_lists: int = 1) -> Int32Array:
     return links
 
 
-@kernel
+@inlined
 def clear_links(links: Int32Array, capacity: int) -> None:
     """Empty every list."""
     for sentinel in range(capacity, links.shape[0]):
@@ -32,7 +32,7 @@ def clear_links(links: Int32Array, capacity: int) -> None:
         links[sentinel, NEWER] = sentinel
 
 
-@kernel
+@inlined
 def unlink(links: Int32Array, slot: int) -> None:
     """Take a slot out of its list."""
     older = links[slot, OLDER]
@@ -41,7 +41,7 @@ def unlink(links: Int32Array, slot: int) -> None:
     links[newer, OLDER] = older
 
 
-@kernel
+@inlined
 def link_before(links: Int32Array, place: int, item: int) -> None:
     """Put an item that is in no list just older than a place of a list.
 
@@ -54,13 +54,13 @@ def link_before(links: Int32Array, place: int, item: int) -> None:
     links[place, OLDER] = item
 
 
-@kernel
+@inlined
 def link_newest(links: Int32Array, sentinel: int, slot: int) -> None:
     """Put a slot that is in no list at the newest end."""
     link_before(links, sentinel, slot)
 
 
-@kernel
+@inlined
 def move_newest(links: Int32Array, sentinel: int, slot: int) -> None:
     """Move a slot of this list to its newest end."""
     if links[sentinel, OLDER] != slot:
@@ -68,7 +68,7 @@ def move_newest(links: Int32Array, sentinel: int, slot: int) -> None:
         link_newest(links, sentinel, slot)
 
 
-@kernel
+@inlined
 def link_all_newest(links: Int32Array, sentinel: int, slots: Int32Array) -> None:
     """Put slots that are in no list at the newest end, the first one newest."""
     older = links[sentinel, OLDER]
@@ -81,7 +81,7 @@ def link_all_newest(links: Int32Array, sentinel: int, slots: Int32Array) -> None
     links[sentinel, OLDER] = older
 
 
-@kernel
+@inlined
 def unlink_oldest(
     links: Int32Array, sentinel: int, n: int, blocked: Int32Array, out: Int32Array
 ) -> int:

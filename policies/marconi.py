@@ -7,7 +7,7 @@ that returns brings its past along; a block near the root outlives its descendan
 Source: vllm-marconi-offload 0.2.2 (its b is 1), named after Marconi (MLSys 2025),
 whose FLOP term it does not use.
 
-State: ``heap`` holds exactly the resident slots by the logarithm of the worth without
+State: ``runs`` holds exactly the resident slots by the logarithm of the worth without
 the part that all share, ``ln reuse - b ln(depth + 1) + decay * (last_use - base)``,
 which changes only when a block is used or counted. ``base`` moves up now and then, so
 that float64 keeps its precision.
@@ -16,7 +16,7 @@ Deviations: scores so small that exp() gives 0 stay in order here. Equal scores 
 the block used longest ago, the tail of a request first; the original takes the lower
 slot number. The original's age counts engine steps, here requests.
 
-Cost: O(log n) a use, a count and a victim.
+Cost: O(1) a use and a count, O(log of the counts and depths that there are) a victim.
 """
 
 from __future__ import annotations
@@ -30,22 +30,24 @@ import numpy as np
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
 from hotset.policies.counts import CountTable, count_hot, count_of, make_counts
-from hotset.policies.heap import (
-    Heap,
-    heap_clear,
-    heap_rebuild,
-    heap_remove,
-    heap_set,
-    heap_take,
-    make_heap,
-)
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined, kernel
+from hotset.policies.log_terms import LogTerms, count_term, depth_term, make_log_terms
 from hotset.policies.ordering import needs_order, note_hit, note_insert
+from hotset.policies.runs import (
+    Runs,
+    holds,
+    make_runs,
+    runs_clear,
+    runs_rebuild,
+    runs_remove,
+    runs_set,
+    runs_set_aside,
+    runs_take,
+)
 from hotset.policies.verbs import Kernels, register_kernels
 
-_NONE, _LINEAR, _LOG = 0, 1, 2
-_DECAY, _DEPTH_WEIGHT, _BASE, _REBASE_AT = 0, 1, 2, 3
-_MODE, _THRESHOLD, _USES = 0, 1, 2
+_DECAY, _BASE, _REBASE_AT = 0, 2, 3
+_THRESHOLD, _USES = 0, 1
 
 
 @dataclass(frozen=True)
@@ -78,56 +80,51 @@ class MarconiParams(Params):
 class MarconiState(NamedTuple):
     """Residents by worth, and the counts of all keys."""
 
-    heap: Heap
-    log_depth: Float64Array  # float64[C], ln(depth + 1)
+    runs: Runs
+    terms: LogTerms
+    depth: Int32Array  # int32[C], 0-based
     last_use: Float64Array  # float64[C]
-    seen: Int64Array  # int64[C], sights, at least 1
+    seen: Int32Array  # int32[C], sights, at least 1
     table: CountTable
-    skipped: Int32Array  # int32[C], scratch
     weights: Float64Array  # float64[4]: decay, depth weight, base, when to rebase
-    numbers: Int64Array  # int64[3]: mode, admission threshold, uses so far
+    numbers: Int64Array  # int64[2]: admission threshold, uses so far
 
 
 def make_marconi(
     params: MarconiParams, capacity: int, next_use: Any = None
 ) -> MarconiState:
     """Build the state."""
-    mode = {"none": _NONE, "linear": _LINEAR, "log": _LOG}[params.reuse]
     return MarconiState(
-        heap=make_heap(capacity),
-        log_depth=np.zeros(capacity, np.float64),
+        runs=make_runs(capacity),
+        terms=make_log_terms(params.reuse, depth_weight=params.depth_weight),
+        depth=np.zeros(capacity, np.int32),
         last_use=np.zeros(capacity, np.float64),
-        seen=np.ones(capacity, np.int64),
+        seen=np.ones(capacity, np.int32),
         table=make_counts(params.tracker_size),
-        skipped=np.zeros(capacity, np.int32),
         weights=np.array([params.decay, params.depth_weight, 0.0, 2.0**20], np.float64),
-        numbers=np.array([mode, params.admission_threshold, 0], np.int64),
+        numbers=np.array([params.admission_threshold, 0], np.int64),
     )
 
 
-@kernel
+@inlined
 def _key(state: MarconiState, slot: int) -> float:
     weights = state.weights
     age_part = weights[_DECAY] * (state.last_use[slot] - weights[_BASE])
-    key = age_part - weights[_DEPTH_WEIGHT] * state.log_depth[slot]
-    if state.numbers[_MODE] == _LINEAR:
-        key += math.log(float(state.seen[slot]))
-    elif state.numbers[_MODE] == _LOG:
-        key += math.log(math.log1p(float(state.seen[slot])))
-    return key
+    key = age_part - depth_term(state.terms, state.depth[slot])
+    return key + count_term(state.terms, state.seen[slot])
 
 
-@kernel
+@inlined
 def _rebase(state: MarconiState, now: float) -> None:
     """Start ages anew from ``now`` once keys have grown large."""
     weights = state.weights
     if weights[_DECAY] * (now - weights[_BASE]) < weights[_REBASE_AT]:
         return
     weights[_BASE] = now
-    for i in range(state.heap.size[0]):
-        slot = state.heap.order[i]
-        state.heap.key[slot] = _key(state, slot)
-    heap_rebuild(state.heap)
+    for slot in range(state.depth.shape[0]):
+        if holds(state.runs, slot):
+            state.runs.key[slot] = _key(state, slot)
+    runs_rebuild(state.runs)
 
 
 @kernel
@@ -146,7 +143,7 @@ def marconi_on_request(
         # A key that fell out of the table counts as seen once, like a new one.
         if slot >= 0 and state.seen[slot] != max(1, count):
             state.seen[slot] = max(1, count)
-            heap_set(state.heap, slot, _key(state, slot), state.heap.tie[slot])
+            runs_set_aside(state.runs, slot, _key(state, slot))
 
 
 @kernel
@@ -176,21 +173,21 @@ def marconi_select(
     state: MarconiState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
     """Take the slots of least worth."""
-    return heap_take(state.heap, n, blocked, state.skipped, out)
+    return runs_take(state.runs, n, blocked, out)
 
 
 @kernel
 def marconi_on_remove(state: MarconiState, slots: Int32Array) -> None:
     """Forget slots."""
     for i in range(slots.shape[0]):
-        heap_remove(state.heap, slots[i])
+        runs_remove(state.runs, slots[i])
 
 
-@kernel
+@inlined
 def _use(state: MarconiState, slot: int, now: float) -> None:
     state.last_use[slot] = now
     state.numbers[_USES] += 1
-    heap_set(state.heap, slot, _key(state, slot), state.numbers[_USES])
+    runs_set(state.runs, slot, _key(state, slot), state.numbers[_USES])
 
 
 @kernel
@@ -205,7 +202,7 @@ def marconi_on_insert(
     """Take in new blocks with the sights that they have had."""
     for i in range(slots.shape[0] - 1, -1, -1):
         slot = slots[i]
-        state.log_depth[slot] = math.log(depths[i] + 1.0)
+        state.depth[slot] = depths[i]
         state.seen[slot] = max(1, count_of(state.table, keys[i]))
         _use(state, slot, now)
     note_insert(request)
@@ -238,7 +235,7 @@ def marconi_on_finish(
 @kernel
 def marconi_reset(state: MarconiState) -> None:
     """Empty the cache; counts stay."""
-    heap_clear(state.heap)
+    runs_clear(state.runs)
 
 
 @kernel
@@ -248,7 +245,7 @@ def marconi_scores(
     """Write the worth of slots."""
     shared = state.weights[_DECAY] * (now - state.weights[_BASE])
     for i in range(slots.shape[0]):
-        out[i] = math.exp(state.heap.key[slots[i]] - shared)
+        out[i] = math.exp(state.runs.key[slots[i]] - shared)
 
 
 def _refuses(params: MarconiParams) -> bool:

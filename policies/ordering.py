@@ -11,20 +11,20 @@ Policies that tell a request's own blocks from others number requests with `numb
 from __future__ import annotations
 
 from hotset.policies.arrays import Float64Array, Int64Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.request import HIT_BLOCKS, NUMBER, SCRATCH
 
 _UNUSED, _IN_ORDER, _DISORDERED = 0.0, 1.0, 2.0
 
 
-@kernel
+@inlined
 def note_insert(request: Float64Array) -> None:
     """Note that blocks of the request were inserted."""
     fresh = request[SCRATCH] == _UNUSED
     request[SCRATCH] = _IN_ORDER if fresh else _DISORDERED
 
 
-@kernel
+@inlined
 def note_hit(request: Float64Array, num_used: int) -> None:
     """Note that ``num_used`` resident blocks of the request were used."""
     # More than the hit prefix: some stood behind a gap and are now newer than it.
@@ -34,7 +34,7 @@ def note_hit(request: Float64Array, num_used: int) -> None:
         request[SCRATCH] = _IN_ORDER
 
 
-@kernel
+@inlined
 def needs_order(request: Float64Array) -> bool:
     """Return whether tails may look newer than heads; the caller mends that now."""
     disordered = request[SCRATCH] == _DISORDERED
@@ -43,7 +43,7 @@ def needs_order(request: Float64Array) -> bool:
     return bool(disordered)
 
 
-@kernel
+@inlined
 def number_of(request: Float64Array, numbered: Int64Array) -> int:
     """Return the request's number, 1 or more, given at the first call.
 

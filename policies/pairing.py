@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 
 _NIL = -1
 
@@ -45,7 +45,7 @@ def make_pairing(capacity: int, num_heaps: int) -> Pairing:
     )
 
 
-@kernel
+@inlined
 def _meld(heaps: Pairing, a: int, b: int) -> int:
     """Join two trees and return the smaller root."""
     if a == _NIL:
@@ -63,7 +63,7 @@ def _meld(heaps: Pairing, a: int, b: int) -> int:
     return a
 
 
-@kernel
+@inlined
 def _meld_children(heaps: Pairing, slot: int) -> int:
     """Join the children of a slot into one tree, in pairs and then from the last on."""
     paired = int(_NIL)  # chain of joined pairs, last one first
@@ -91,7 +91,7 @@ def _meld_children(heaps: Pairing, slot: int) -> int:
     return tree
 
 
-@kernel
+@inlined
 def pairing_insert(heaps: Pairing, which: int, slot: int, key: float) -> None:
     """Put a slot that is in no heap into one."""
     heaps.child[slot] = _NIL
@@ -111,7 +111,7 @@ def pairing_insert(heaps: Pairing, which: int, slot: int, key: float) -> None:
         heaps.root[which] = _meld(heaps, root, int(slot))
 
 
-@kernel
+@inlined
 def pairing_remove(heaps: Pairing, which: int, slot: int) -> None:
     """Take a slot out of the heap that it is in."""
     back = int(heaps.back[slot])
@@ -143,7 +143,7 @@ def pairing_remove(heaps: Pairing, which: int, slot: int) -> None:
         heaps.back[after] = back_of_after
 
 
-@kernel
+@inlined
 def pairing_clear(heaps: Pairing) -> None:
     """Empty every heap."""
     heaps.root[:] = _NIL

@@ -35,7 +35,7 @@ from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArra
 from hotset.policies.base import Params, PolicySpec, param
 from hotset.policies.counts import count_of, count_recent, make_counts
 from hotset.policies.heap import heap_clear, make_heap
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined, kernel
 from hotset.policies.ordering import needs_order, note_hit, note_insert
 from hotset.policies.pairing import make_pairing, pairing_clear
 from hotset.policies.relevance_order import (
@@ -144,7 +144,7 @@ def relevance_on_request(
             put(state, slot, state.class_of[slot] + 1, used)
 
 
-@kernel
+@inlined
 def _used_at(state: RelevanceState, moment: int, n: int) -> int:
     """Return which of a batch of n is used at its moment 1, 2, ... n."""
     return moment - 1 if state.numbers[GIVEN_ORDER] != 0 else n - moment

@@ -12,7 +12,7 @@ from typing import NamedTuple
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
 from hotset.policies.counts import CountTable
 from hotset.policies.heap import Heap, heap_remove, heap_set
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 from hotset.policies.pairing import Pairing, pairing_insert, pairing_remove
 from hotset.policies.request import SOURCE_TYPES
 
@@ -44,7 +44,7 @@ class RelevanceState(NamedTuple):
     numbers: Int64Array  # int64[5]: clamp, given order, insertions, live classes, turn
 
 
-@kernel
+@inlined
 def class_of_tags(source: float, priority: float, count: int) -> int:
     """Return the class of a source type, a priority and a count."""
     if math.isnan(priority):
@@ -54,7 +54,7 @@ def class_of_tags(source: float, priority: float, count: int) -> int:
     return (kind * LEVELS + level - 1) * COUNTS + min(count, COUNTS - 1)
 
 
-@kernel
+@inlined
 def worth_in_class(state: RelevanceState, which: int, recency: float) -> float:
     """Return the worth of a block of a class; the operations are the original's."""
     weights = state.weights
@@ -71,7 +71,7 @@ def worth_in_class(state: RelevanceState, which: int, recency: float) -> float:
     return raw * (level / float(LEVELS_PER_UNIT))
 
 
-@kernel
+@inlined
 def worth_of(state: RelevanceState, slot: int, now: float) -> float:
     """Return the worth of a young slot."""
     age = now - state.young.key[slot]
@@ -79,7 +79,7 @@ def worth_of(state: RelevanceState, slot: int, now: float) -> float:
     return worth_in_class(state, state.class_of[slot], recency)
 
 
-@kernel
+@inlined
 def put(state: RelevanceState, slot: int, which: int, used: float) -> None:
     """Put a slot that is nowhere among the young of a class."""
     state.class_of[slot] = which
@@ -91,7 +91,7 @@ def put(state: RelevanceState, slot: int, which: int, used: float) -> None:
         state.numbers[NUM_LIVE] += 1
 
 
-@kernel
+@inlined
 def take(state: RelevanceState, slot: int) -> None:
     """Take a slot out of wherever it is."""
     if state.settled.position[slot] >= 0:
@@ -109,7 +109,7 @@ def take(state: RelevanceState, slot: int) -> None:
         state.live_at[which] = -1
 
 
-@kernel
+@inlined
 def _settle(state: RelevanceState, which: int, now: float, most: int) -> int:
     """Move blocks of a class whose recency no longer shows to the settled.
 
@@ -127,7 +127,7 @@ def _settle(state: RelevanceState, which: int, now: float, most: int) -> int:
     return moved
 
 
-@kernel
+@inlined
 def settle_some(state: RelevanceState, now: float, num_used: int) -> None:
     """Settle blocks at the pace at which they are used, so that none pile up.
 
@@ -144,7 +144,7 @@ def settle_some(state: RelevanceState, now: float, num_used: int) -> None:
         left -= moved
 
 
-@kernel
+@inlined
 def _find_first(
     state: RelevanceState, which: int, blocked: Int32Array, now: float
 ) -> None:
@@ -171,7 +171,7 @@ def _find_first(
         pairing_insert(state.young, which, slot, state.young.key[slot])
 
 
-@kernel
+@inlined
 def _first_settled(
     state: RelevanceState, blocked: Int32Array, num_aside: int
 ) -> tuple[int, int]:
@@ -186,7 +186,7 @@ def _first_settled(
     return (-1), num_aside
 
 
-@kernel
+@inlined
 def _take_victim(state: RelevanceState, settled: int) -> int:
     """Take out the least worth of the classes' firsts and the first settled slot."""
     victim = settled
@@ -207,7 +207,7 @@ def _take_victim(state: RelevanceState, settled: int) -> int:
     return victim
 
 
-@kernel
+@inlined
 def relevance_select(
     state: RelevanceState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array
-from hotset.policies.jit import kernel
+from hotset.policies.jit import inlined
 
 NUM_BUCKETS = 64
 _GROWTH = 1.25
@@ -73,7 +73,7 @@ def make_reuse_model(num_classes: int) -> ReuseModel:
     )
 
 
-@kernel
+@inlined
 def age_bucket(ages: Ages, age: float) -> int:
     """Return the bucket of an age of 0 or more."""
     if age < _SMALL:
@@ -84,7 +84,7 @@ def age_bucket(ages: Ages, age: float) -> int:
     return bucket
 
 
-@kernel
+@inlined
 def model_fade(model: ReuseModel, factor: float) -> None:
     """Make all that was learned weigh less."""
     for k in range(model.entered.shape[0]):
@@ -93,7 +93,7 @@ def model_fade(model: ReuseModel, factor: float) -> None:
             model.reused[k, b] *= factor
 
 
-@kernel
+@inlined
 def model_worth(model: ReuseModel, ages: Ages, table: Float64Array) -> None:
     """Write the worth of each class and age bucket to ``table``."""
     hits, time, end = model.hits, model.time, model.end
@@ -115,7 +115,7 @@ def model_worth(model: ReuseModel, ages: Ages, table: Float64Array) -> None:
             table[k, b] = np.floor(ratio * _GRAIN + 0.5) / _GRAIN
 
 
-@kernel
+@inlined
 def _is_better(hits: Float64Array, time: Float64Array, a: int, b: int) -> bool:
     """Return whether bucket a brings more hits for its time than bucket b."""
     return bool(hits[a] * time[b] > hits[b] * time[a])

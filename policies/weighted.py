@@ -14,7 +14,7 @@ line.
 Source: ours. The form is that of Marconi-style scores as well as of GDSF (Cherkasova,
 1998) under its logarithm.
 
-State: ``heap`` holds exactly the resident slots by the sum without the part of the age
+State: ``runs`` holds exactly the resident slots by the sum without the part of the age
 that all share, so a sum changes only when its block is used or counted. ``base`` moves
 up now and then, so that float64 keeps its precision. Counts are of sights in requests:
 ``count=remembered``, of at most ``tracker_size`` keys, resident or not;
@@ -37,16 +37,14 @@ import numpy as np
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
 from hotset.policies.counts import CountTable, count_hot, count_of, make_counts
-from hotset.policies.heap import (
-    Heap,
-    heap_clear,
-    heap_rebuild,
-    heap_remove,
-    heap_set,
-    heap_take,
-    make_heap,
+from hotset.policies.jit import inlined, kernel
+from hotset.policies.log_terms import (
+    REUSE,
+    LogTerms,
+    count_term,
+    depth_term,
+    make_log_terms,
 )
-from hotset.policies.jit import kernel
 from hotset.policies.ordering import needs_order, note_hit, note_insert
 from hotset.policies.request import (
     HIT_BLOCKS,
@@ -56,16 +54,25 @@ from hotset.policies.request import (
     SOURCE_TYPES,
     TURN,
 )
+from hotset.policies.runs import (
+    Runs,
+    holds,
+    make_runs,
+    runs_clear,
+    runs_rebuild,
+    runs_remove,
+    runs_set,
+    runs_set_aside,
+    runs_take,
+)
 from hotset.policies.verbs import Kernels, register_kernels
 
 # Places in WeightedState.weights; source types follow.
-_RECENCY, _REUSE, _DEPTH, _LENGTH, _HIT, _END, _TURN, _PRIORITY = range(8)
-_SOURCE = 8
+_RECENCY, _LENGTH, _HIT, _END, _TURN, _PRIORITY = range(6)
+_SOURCE = 6
 _BASE, _REBASE_AT = 0, 1
-_MODE, _USES, _FORGETS = 0, 1, 2
-_MODES = ("none", "linear", "log")
+_USES, _FORGETS = 0, 1
 _COUNTS = ("remembered", "resident")
-_NONE, _LINEAR, _LOG = range(3)
 _LEAST_PRIORITY, _MOST_PRIORITY = 0.125, 8.0
 
 
@@ -80,7 +87,7 @@ class WeightedParams(Params):
     recency: float = param(
         0.01, "loss of worth with age", low=0.0, high=100.0, unit="1/request"
     )
-    reuse: str = param("linear", "how the count of sights enters", choices=_MODES)
+    reuse: str = param("linear", "how the count of sights enters", choices=REUSE)
     count: str = param(
         "remembered", "whether sights before a block was stored count", choices=_COUNTS
     )
@@ -111,17 +118,16 @@ class WeightedParams(Params):
 class WeightedState(NamedTuple):
     """Residents by worth, and the counts of all keys."""
 
-    heap: Heap
-    depth: Float64Array  # float64[C], 0-based
+    runs: Runs
+    terms: LogTerms
+    depth: Int32Array  # int32[C], 0-based
     last_use: Float64Array  # float64[C]
     told: Float64Array  # float64[C], the request's part of the sum
-    seen: Int64Array  # int64[C], sights, at least 1
+    seen: Int32Array  # int32[C], sights, at least 1
     table: CountTable
-    skipped: Int32Array  # int32[C], scratch
-    weights: Float64Array  # float64[8 + 4]
+    weights: Float64Array  # float64[6 + 4]
     clock: Float64Array  # float64[2]: base, when to rebase
-    # int64[3]: mode of reuse, uses so far, whether only residents are counted
-    numbers: Int64Array
+    numbers: Int64Array  # int64[2]: uses so far, whether only residents are counted
 
 
 def make_weighted(
@@ -130,18 +136,16 @@ def make_weighted(
     """Build the state."""
     sources = [getattr(params, f"source_{name}") for name in SOURCE_TYPES]
     return WeightedState(
-        heap=make_heap(capacity),
-        depth=np.zeros(capacity, np.float64),
+        runs=make_runs(capacity),
+        terms=make_log_terms(params.reuse, params.reuse_weight, params.depth_weight),
+        depth=np.zeros(capacity, np.int32),
         last_use=np.zeros(capacity, np.float64),
         told=np.zeros(capacity, np.float64),
-        seen=np.ones(capacity, np.int64),
+        seen=np.ones(capacity, np.int32),
         table=make_counts(params.tracker_size),
-        skipped=np.zeros(capacity, np.int32),
         weights=np.array(
             [
                 params.recency,
-                params.reuse_weight,
-                params.depth_weight,
                 params.length,
                 params.hit,
                 params.end,
@@ -151,26 +155,20 @@ def make_weighted(
             ]
         ),
         clock=np.array([0.0, 2.0**20]),
-        numbers=np.array(
-            [_MODES.index(params.reuse), 0, _COUNTS.index(params.count)], np.int64
-        ),
+        numbers=np.array([0, _COUNTS.index(params.count)], np.int64),
     )
 
 
-@kernel
+@inlined
 def _sum(state: WeightedState, slot: int) -> float:
     """Return a block's sum, its age counted from the base."""
-    weights = state.weights
-    total = weights[_RECENCY] * (state.last_use[slot] - state.clock[_BASE])
-    total -= weights[_DEPTH] * math.log(state.depth[slot] + 1.0)
-    if state.numbers[_MODE] == _LINEAR:
-        total += weights[_REUSE] * math.log(float(state.seen[slot]))
-    elif state.numbers[_MODE] == _LOG:
-        total += weights[_REUSE] * math.log(math.log1p(float(state.seen[slot])))
+    total = state.weights[_RECENCY] * (state.last_use[slot] - state.clock[_BASE])
+    total -= depth_term(state.terms, state.depth[slot])
+    total += count_term(state.terms, state.seen[slot])
     return total + state.told[slot]
 
 
-@kernel
+@inlined
 def _told_by(state: WeightedState, request: Float64Array) -> float:
     """Return the part of the sum that is the same for all blocks of a request."""
     weights = state.weights
@@ -189,17 +187,17 @@ def _told_by(state: WeightedState, request: Float64Array) -> float:
     return total
 
 
-@kernel
+@inlined
 def _rebase(state: WeightedState, now: float) -> None:
     """Start ages anew from ``now`` once sums have grown large."""
     clock = state.clock
     if state.weights[_RECENCY] * (now - clock[_BASE]) < clock[_REBASE_AT]:
         return
     clock[_BASE] = now
-    for i in range(state.heap.size[0]):
-        slot = state.heap.order[i]
-        state.heap.key[slot] = _sum(state, slot)
-    heap_rebuild(state.heap)
+    for slot in range(state.depth.shape[0]):
+        if holds(state.runs, slot):
+            state.runs.key[slot] = _sum(state, slot)
+    runs_rebuild(state.runs)
 
 
 @kernel
@@ -221,7 +219,7 @@ def weighted_on_request(
         # A key that fell out of the table counts as seen once, like a new one.
         if slot >= 0 and state.seen[slot] != max(1, count):
             state.seen[slot] = max(1, count)
-            heap_set(state.heap, slot, _sum(state, slot), state.heap.tie[slot])
+            runs_set_aside(state.runs, slot, _sum(state, slot))
 
 
 @kernel
@@ -229,24 +227,24 @@ def weighted_select(
     state: WeightedState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
     """Take the slots of least worth."""
-    return heap_take(state.heap, n, blocked, state.skipped, out)
+    return runs_take(state.runs, n, blocked, out)
 
 
 @kernel
 def weighted_on_remove(state: WeightedState, slots: Int32Array) -> None:
     """Forget slots."""
     for i in range(slots.shape[0]):
-        heap_remove(state.heap, slots[i])
+        runs_remove(state.runs, slots[i])
 
 
-@kernel
+@inlined
 def _use(state: WeightedState, slot: int, now: float) -> None:
     state.last_use[slot] = now
     state.numbers[_USES] += 1
-    heap_set(state.heap, slot, _sum(state, slot), state.numbers[_USES])
+    runs_set(state.runs, slot, _sum(state, slot), state.numbers[_USES])
 
 
-@kernel
+@inlined
 def _use_all(
     state: WeightedState, slots: Int32Array, now: float, request: Float64Array
 ) -> None:
@@ -307,7 +305,7 @@ def weighted_on_finish(
 @kernel
 def weighted_reset(state: WeightedState) -> None:
     """Empty the cache; counts stay."""
-    heap_clear(state.heap)
+    runs_clear(state.runs)
 
 
 @kernel
@@ -317,7 +315,7 @@ def weighted_scores(
     """Write the sums of slots, ages included."""
     shared = state.weights[_RECENCY] * (now - state.clock[_BASE])
     for i in range(slots.shape[0]):
-        out[i] = state.heap.key[slots[i]] - shared
+        out[i] = state.runs.key[slots[i]] - shared
 
 
 register_kernels(

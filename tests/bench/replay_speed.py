@@ -1,7 +1,8 @@
 """Figures of the replay command beside those of a peer, measured in one run.
 
 Prints a table and exits with code 1 only if a ratio between things that ran here is
-below its bar. Absolute times are aims and are reported only.
+below its bar. Absolute times are aims and are reported only. Replays are timed in
+seconds of the processor, which others on the machine do not take away.
 """
 
 import json
@@ -36,6 +37,24 @@ ROUNDS = 5
 # chained; libCacheSim counts misses by access, in order, without protecting requests.
 CAPACITY = 18_279
 BAR_LRU = 8.0
+BAR_SCORED = 4.0  # times libCacheSim's LHD
+BAR_AGENTIC = 100.0  # M accesses/s
+# Block hits at that capacity.
+HITS = {
+    "lru": 3_218_640,
+    "fifo": 2_863_440,
+    "lfu": 566_609,
+    "gdsf": 3_241_986,
+    "marconi": 571_164,
+    "weighted": 3_220_472,
+    "relevance": 851_038,
+    "guard": 3_237_880,
+    "adaptive": 3_263_837,
+    "belady": 4_228_400,
+}
+SCORED = frozenset(HITS) - {"lru", "fifo", "belady"}
+AGENTIC_CAPACITY = 29_857
+AGENTIC_HITS = {"lru": 10_625_039, "fifo": 9_487_916}
 BAR_CURVE = 3.0  # runs of libCacheSim's LRU that the whole curve may take
 
 
@@ -80,24 +99,26 @@ def repeated(trace: Trace, copies: int) -> Trace:
     )
 
 
-def replay_s(workload: Workload, policy: str) -> tuple[float, int]:
+def replay_s(
+    workload: Workload, policy: str, capacity: int = CAPACITY
+) -> tuple[float, int]:
     """Seconds of one replay, set-up left out, and its block hits."""
     spec, params = POLICIES.parse(policy)
     admission, admission_params = ADMISSIONS.parse("always")
     replay = Replay(
         workload,
-        RunConfig(spec, params, admission, admission_params, CAPACITY, engine("none")),
+        RunConfig(spec, params, admission, admission_params, capacity, engine("none")),
     )
-    start = time.perf_counter()
+    start = time.process_time()
     result = replay.run()
-    return time.perf_counter() - start, result.hit_blocks
+    return time.process_time() - start, result.hit_blocks
 
 
 def curve_s(workload: Workload) -> tuple[float, int]:
     """Seconds of the LRU curve at all capacities, and its block hits at one."""
-    start = time.perf_counter()
+    start = time.process_time()
     curve = lru_curve(workload)
-    return time.perf_counter() - start, int(curve.counts(CAPACITY)["hit_blocks"])
+    return time.process_time() - start, int(curve.counts(CAPACITY)["hit_blocks"])
 
 
 def peer(workload: Workload, folder: Path) -> Callable[[str], tuple[float, int]]:
@@ -115,75 +136,130 @@ def peer(workload: Workload, folder: Path) -> Callable[[str], tuple[float, int]]
     def run(name: str) -> tuple[float, int]:
         reader.reset()
         cache = getattr(libcachesim, name)(CAPACITY)
-        start = time.perf_counter()
+        start = time.process_time()
         miss_ratio, _ = cache.process_trace(reader)
-        seconds = time.perf_counter() - start
+        seconds = time.process_time() - start
         return seconds, round((1 - miss_ratio) * len(rows))
 
     return run
 
 
 def side_by_side(table: Table) -> list[str]:
-    """Time LRU here and in libCacheSim, alternating; return the bars missed."""
+    """Time policies here and in libCacheSim, alternating; return the bars missed."""
     trace = repeated(read_trace(TRACES / "mooncake_conversation.jsonl.gz"), COPIES)
     workload = Workload(trace, "count")
-    accesses = len(workload.blocks.ids)
-    missed = []
     with tempfile.TemporaryDirectory() as folder:
         theirs = peer(workload, Path(folder))
-        ours_s, theirs_s, curves_s = [], [], []
-        replay_s(workload, "lru")
-        curve_s(workload)
-        for _ in range(ROUNDS):
-            seconds, hits = replay_s(workload, "lru")
-            ours_s.append(seconds)
-            assert hits == 3_218_640, hits
-            seconds, hits = curve_s(workload)
-            curves_s.append(seconds)
-            assert hits == 3_218_640, hits
-            seconds, hits = theirs("LRU")
-            theirs_s.append(seconds)
-            assert hits == 3_212_920, hits
+        missed = lru_beside_theirs(table, workload, theirs)
+        missed += scored_beside_lhd(table, workload, theirs)
+    return missed
+
+
+def lru_beside_theirs(
+    table: Table, workload: Workload, theirs: Callable[[str], tuple[float, int]]
+) -> list[str]:
+    """Time LRU and its curve beside libCacheSim's LRU."""
+    ours_s, theirs_s, curves_s = [], [], []
+    replay_s(workload, "lru")
+    curve_s(workload)
+    for _ in range(ROUNDS):
+        seconds, hits = replay_s(workload, "lru")
+        ours_s.append(seconds)
+        assert hits == HITS["lru"], hits
+        seconds, hits = curve_s(workload)
+        curves_s.append(seconds)
+        assert hits == HITS["lru"], hits
+        seconds, hits = theirs("LRU")
+        theirs_s.append(seconds)
+        assert hits == 3_212_920, hits
+    accesses = len(workload.blocks.ids)
     rate = accesses / statistics.median(ours_s) / 1e6
     their_rate = accesses / statistics.median(theirs_s) / 1e6
     ratio = rate / their_rate
+    runs = statistics.median(curves_s) / statistics.median(theirs_s)
     table.add_row("libCacheSim LRU", f"{their_rate:.1f} M accesses/s", "", "")
     table.add_row(
-        "hotset lru", f"{rate:.1f} M accesses/s", f"bar {BAR_LRU:g}", f"{ratio:.1f} x"
+        "hotset lru",
+        f"{rate:.1f} M accesses/s",
+        f"bar {BAR_LRU:g} of these",
+        f"{ratio:.1f} x",
     )
-    if ratio < BAR_LRU:
-        missed.append(f"lru: {ratio:.1f} x libCacheSim, the bar is {BAR_LRU:g}")
-    runs = statistics.median(curves_s) / statistics.median(theirs_s)
     table.add_row(
         "LRU curve, all capacities",
         f"{statistics.median(curves_s):.2f} s",
         f"bar {BAR_CURVE:g} runs, aim 1",
         f"the time of {runs:.2f} runs",
     )
+    missed = []
+    if ratio < BAR_LRU:
+        missed.append(f"lru: {ratio:.1f} x libCacheSim, the bar is {BAR_LRU:g}")
     if runs > BAR_CURVE:
         missed.append(f"curve: the time of {runs:.2f} runs, the bar is {BAR_CURVE:g}")
-    for policy in ("fifo", "marconi", "relevance", "belady"):
-        replay_s(workload, policy)
-        seconds, hits = replay_s(workload, policy)
-        rate = accesses / seconds / 1e6
-        table.add_row(
-            f"hotset {policy}",
-            f"{rate:.1f} M accesses/s",
-            "",
-            f"{rate / their_rate:.1f} x",
-        )
     return missed
+
+
+def scored_beside_lhd(
+    table: Table, workload: Workload, theirs: Callable[[str], tuple[float, int]]
+) -> list[str]:
+    """Time scored and guarded policies beside libCacheSim's LHD."""
+    lhd_s = []
+    ours_s: dict[str, list[float]] = {name: [] for name in HITS}
+    for name in HITS:
+        replay_s(workload, name)
+    for _ in range(ROUNDS):
+        seconds, hits = theirs("LHD")
+        lhd_s.append(seconds)
+        # It draws at random whom it compares.
+        assert 3_200_000 < hits < 3_290_000, hits
+        for name, expected in HITS.items():
+            seconds, hits = replay_s(workload, name)
+            ours_s[name].append(seconds)
+            assert hits == expected, (name, hits)
+    accesses = len(workload.blocks.ids)
+    their_rate = accesses / statistics.median(lhd_s) / 1e6
+    table.add_row("libCacheSim LHD", f"{their_rate:.1f} M accesses/s", "", "")
+    missed = []
+    for name in HITS:
+        rate = accesses / statistics.median(ours_s[name]) / 1e6
+        ratio = rate / their_rate
+        has_bar = name in SCORED
+        bar = f"bar {BAR_SCORED:g} of these" if has_bar else ""
+        table.add_row(
+            f"hotset {name}", f"{rate:.1f} M accesses/s", bar, f"{ratio:.1f} x"
+        )
+        if has_bar and ratio < BAR_SCORED:
+            missed.append(f"{name}: {ratio:.1f} x LHD, the bar is {BAR_SCORED:g}")
+    return missed
+
+
+def agentic(table: Table) -> None:
+    """Time policies that treat a chain alike where a prompt repeats its past."""
+    workload = Workload(read_trace(TRACES / "agentic"), "count")
+    accesses = len(workload.blocks.ids)
+    for name, expected in AGENTIC_HITS.items():
+        replay_s(workload, name, AGENTIC_CAPACITY)
+        seconds = []
+        for _ in range(ROUNDS):
+            took, hits = replay_s(workload, name, AGENTIC_CAPACITY)
+            seconds.append(took)
+            assert hits == expected, (name, hits)
+        rate = accesses / statistics.median(seconds) / 1e6
+        table.add_row(
+            f"hotset {name}, agentic",
+            f"{rate:.0f} M accesses/s",
+            f"bar {BAR_AGENTIC:g} M",
+            "",
+        )
 
 
 def main() -> None:
     """Measure, print, and judge the ratios."""
-    table = Table(
-        "what", "measured", "aim or bar", "ratio to libCacheSim LRU", box=None
-    )
+    table = Table("what", "measured", "aim or bar", "ratio to libCacheSim", box=None)
     start_up(table)
     missed = []
     if TRACES.is_dir():
         missed = side_by_side(table)
+        agentic(table)
     else:
         table.add_row("replay", f"no public traces at {TRACES}", "", "")
     Console(width=110).print(table)
