@@ -50,15 +50,15 @@ def test_bytes_of_a_token(config, expected, tmp_path):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"sliding_window": 4096}, "sliding_window"),
-        ({"layer_types": ["full_attention", "linear_attention"]}, "linear_attention"),
-        ({"mamba_d_state": 16}, "mamba_d_state"),
+        ({"sliding_window": 4096}, "sliding window"),
+        ({"layer_types": ["full_attention"] * 31 + ["odd"]}, "of type 'odd'"),
+        ({"mamba_d_state": 16}, "does not say which"),
         ({"num_hidden_layers": "32"}, "num_hidden_layers is '32'"),
         ({"num_hidden_layers": 0}, "num_hidden_layers is 0"),
         ({"torch_dtype": "int4"}, "dtype is 'int4'"),
         ({"torch_dtype": ["x"]}, "dtype is"),
-        ({"layer_types": 5}, "layers differ"),
-        ({"layer_types": [[1], 2]}, "layers differ"),
+        ({"layer_types": 5}, "layer_types is 5"),
+        ({"layer_types": [[1], 2]}, "a list of 32"),
     ],
 )
 def test_refused(change, said, tmp_path):

@@ -1,0 +1,149 @@
+"""`hotset size` from the outside: sums, hits of a trace, prices, messages."""
+
+import json
+
+import pytest
+from cli.test_replay import run
+from support.command_line import runner
+
+from hotset.sim.cli import app
+from hotset.traces import read_trace
+
+CONFIG = {
+    "num_hidden_layers": 32,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "hidden_size": 4096,
+    "dtype": "bfloat16",
+}
+HYBRID = {
+    **CONFIG,
+    "attn_layer_period": 8,
+    "attn_layer_offset": 4,
+    "mamba_d_state": 16,
+    "mamba_d_conv": 4,
+    "mamba_expand": 2,
+}
+PRICES = ("--ram-price=3", "--ssd-price=0.1", "--prefill-tokens-per-s=8000")
+
+
+@pytest.fixture
+def model(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(CONFIG))
+    return path
+
+
+def sized(tmp_path, *arguments):
+    out = tmp_path / "size.json"
+    run("size", *arguments, "--json", out)
+    return json.loads(out.read_text())
+
+
+def test_blocks_and_bytes(model, tmp_path):
+    found = sized(tmp_path, "--model", model, "--cpu=64GiB", "--ssd=1TiB", "--tp=2")
+    assert found["bytes_per_token"] == 131072
+    assert found["rank_bytes_per_block"] == 16 * 65536
+    cpu, ssd = found["tiers"]
+    assert cpu == {
+        "tier": "cpu",
+        "bytes": 64 << 30,
+        "rank_bytes": 32 << 30,
+        "blocks": (64 << 30) // (16 * 131072),
+        "tokens": (64 << 30) // 131072,
+    }
+    assert ssd["blocks"] == (1 << 40) // (16 * 131072)
+
+
+def test_hits_are_those_of_a_replay(model, tmp_path):
+    """The tier's tokens as whole blocks of the trace, under plain lru."""
+    found = sized(tmp_path, "--model", model, "--cpu=8GiB", "--trace=sample")
+    (row,) = found["trace"]["lru"]
+    blocks = (8 << 30) // 131072 // 512
+    assert row["trace_blocks"] == blocks
+    common = ("sample", "--policy=lru", "--json", tmp_path / "r.json")
+    run("replay", *common, "--capacity", blocks)
+    (replayed,) = json.loads((tmp_path / "r.json").read_text())["runs"]
+    assert row["token_hit_ratio"] == replayed["token_hit_ratio"]
+
+
+def test_the_price_of_a_saved_hour(model, tmp_path):
+    found = sized(
+        tmp_path,
+        "--model",
+        model,
+        "--cpu=64GiB",
+        "--ssd=256GiB",
+        "--trace=sample",
+        *PRICES,
+    )
+    trace = read_trace("sample")
+    hours = (trace.arrival_s[-1] - trace.arrival_s[0]) / 3600
+    total = trace.input_tokens.sum()
+    months = (64 * 3, 64 * 3 + 256 * 0.1)
+    for row, month in zip(found["trace"]["lru"], months, strict=True):
+        saved = row["token_hit_ratio"] * total / 8000 / 3600
+        expected = month / 730 * hours / saved
+        assert row["money_per_saved_prefill_hour"] == pytest.approx(expected)
+
+
+def test_what_is_shown(model, tmp_path):
+    common = ("--model", model, "--cpu=64GiB", "--tp=2", "--trace=sample")
+    shown = run("size", *common, *PRICES[::2])
+    assert "K and V of 4 heads of 128 values" in shown
+    assert "1,048,576 bytes in each of 2 ranks, 2,097,152 together" in shown
+    assert "Knee of lru: 337,920 tokens" in shown
+    assert "for each hour of prefill saved" in shown
+
+
+def test_the_picture(model, tmp_path):
+    common = ("size", "--model", model, "--cpu=64GiB", "--ssd=1TiB", "--trace=sample")
+    for name in ("a.png", "b.png", "c.svg"):
+        run(*common, "--plot", tmp_path / name)
+    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+    text = (tmp_path / "c.svg").read_text()
+    assert "cpu + ssd" in text
+
+
+def test_a_state_is_saved_once_a_block(tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(HYBRID))
+    found = sized(tmp_path, "--model", path, "--cpu=64GiB", "--block-tokens=1024")
+    state, token = 28 * 8192 * 19 * 2, 4 * 2 * 8 * 128 * 2
+    assert found["bytes_per_block"] == 1024 * token + state
+    refused = runner().invoke(app, ["size", "--model", str(path), "--cpu=64GiB"])
+    assert refused.exit_code == 2
+    assert "--block-tokens is needed" in refused.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cpu=5%"], "--cpu 5%: bytes are needed"),
+        (["--cpu=100"], "--cpu 100: bytes are needed"),
+        (["--cpu=1KiB"], "a block takes 2,097,152 bytes, so none fits"),
+        (["--cpu=1GiB", "--ssd=x"], "--ssd x: allowed"),
+        (["--cpu=1GiB", "--tp=3"], "cannot be shared out to 3"),
+        (["--cpu=1GiB", "--tp=-1"], "--tp -1: at least 1"),
+        (["--cpu=1GiB", "--block-tokens=0"], "--block-tokens 0: at least 1"),
+        (["--cpu=1GiB", "--kv-dtype=int3"], "--kv-dtype int3: known are"),
+        (["--cpu=1GiB", "--ram-price=3"], "--trace is needed"),
+        (["--cpu=1GiB", "--trace=sample", "--ram-price=3"], "--prefill-tokens-per-s"),
+        (
+            ["--cpu=1GiB", "--trace=sample", "--ram-price=-1", PRICES[2]],
+            "--ram-price -1.0: a number above 0",
+        ),
+        (["--cpu=1GiB", "--plot=a.png"], "--trace is needed"),
+        (["--cpu=1GiB", "--trace=sample", "--plot=a.gif"], "allowed endings"),
+        (["--cpu=1GiB", "--trace=none.jsonl"], "none.jsonl"),
+        (["--cpu=1GiB", "--json=config.json"], "config.json"),
+    ],
+)
+def test_wrong_arguments(model, tmp_path, arguments, said, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    before = model.read_bytes()
+    done = runner().invoke(app, ["size", "--model", "config.json", *arguments])
+    assert done.exit_code == 2, done.output
+    assert said in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+    assert model.read_bytes() == before
