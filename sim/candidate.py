@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from hotset.policies.base import known_names
 from hotset.policies.choice import Choice
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
+from hotset.sim.tier_choice import TierChoice, tiers_from_json
 
 _KEYS = ("policy", "admission")
 _OFFLOADING = "OffloadingConnector"
@@ -17,25 +19,36 @@ _VERDICTS = ("deploy", "keep-lru", "offload-does-not-pay")
 _STOCK_POLICIES = ("lru", "arc")
 
 
+@dataclass(frozen=True)
 class Candidate(Choice):
-    """An eviction policy and an admission rule that a search may try."""
+    """An eviction policy and an admission rule that a search may try.
+
+    Parameters
+    ----------
+    tiers : TierChoice, optional
+        What it makes of RAM and SSD, where that differs from what the user gave.
+    """
+
+    tiers: TierChoice | None = None
 
     @property
     def label(self) -> str:
         """The text that names both; two candidates with one label are the same."""
         label = self.policy.label(self.params)
-        if self.admission.name == "always":
-            return label
-        return f"{label} + {self.admission.label(self.admission_params)}"
+        if self.admission.name != "always":
+            label += f" + {self.admission.label(self.admission_params)}"
+        return label if self.tiers is None else f"{label} + {self.tiers.label}"
 
     def as_json(self) -> dict[str, Any]:
-        """Return both as JSON values, every parameter named."""
+        """Return all as JSON values, every parameter named."""
+        tiers = {} if self.tiers is None else {"tiers": self.tiers.as_json()}
         return {
             "policy": {"name": self.policy.name, **dataclasses.asdict(self.params)},
             "admission": {
                 "name": self.admission.name,
                 **dataclasses.asdict(self.admission_params),
             },
+            **tiers,
         }
 
     def units(self) -> dict[str, str]:
@@ -62,7 +75,8 @@ def candidate(policy: Any, admission: Any = "always") -> Candidate:
 
 def from_json(values: Mapping[str, Any]) -> Candidate:
     """Return a candidate from what `Candidate.as_json` returned."""
-    return candidate(values["policy"], values["admission"])
+    found = candidate(values["policy"], values["admission"])
+    return dataclasses.replace(found, tiers=tiers_from_json(values.get("tiers")))
 
 
 def from_configuration(values: Any, name: str) -> Candidate:
@@ -120,7 +134,8 @@ def _chosen(extra: Mapping[str, Any]) -> Candidate | None:
     if "policy_file" in own:
         raise PolicyError(f"it runs {own['policy_file']}: give that file")
     if "policy" in own:
-        return candidate(own["policy"], own.get("admission", _threshold(extra)))
+        found = candidate(own["policy"], own.get("admission", _threshold(extra)))
+        return dataclasses.replace(found, tiers=tiers_from_json(own.get("tiers")))
     if "eviction_policy" in extra or "cpu_bytes_to_use" in extra:
         return candidate(_stock_policy(extra), _threshold(extra))
     return None

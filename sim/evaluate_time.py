@@ -12,6 +12,8 @@ from hotset.sim import metrics
 from hotset.sim.candidate import Candidate
 from hotset.sim.evaluate import Outcome
 from hotset.sim.simulate import Plan, SimulationResult, run_plan
+from hotset.sim.ssd_plan import SsdPlan
+from hotset.sim.tier_choice import TierChoice
 from hotset.sim.tune_plan import TunePlan
 from hotset.sim.workload import beginning
 from hotset.traces.model import Trace
@@ -38,10 +40,13 @@ class TimeEvaluator:
             trace.block_tokens,
             plan.profile.kv_bytes_per_token,
         )
-        # A share is one of the whole trace, whichever part is simulated.
-        self._cpu = replace(
-            plan.cpu, amount=Fraction(self.capacity_blocks), unit="blocks"
-        )
+        self._ssd_blocks = 0
+        if plan.tiers is not None:
+            self._ssd_blocks = plan.tiers.ssd.size.blocks(
+                trace.accesses("drop").num_distinct,
+                trace.block_tokens,
+                plan.profile.kv_bytes_per_token,
+            )
         self._weights: Float64Array | None = None
 
     @property
@@ -73,12 +78,15 @@ class TimeEvaluator:
     ) -> SimulationResult:
         plan = self.plan
         assert plan.profile is not None
+        cpu_blocks, ssd = self.divided(candidate)
         asked = Plan(
             policies=[(candidate.policy, candidate.params)],
             admission=(candidate.admission, candidate.admission_params),
             engine=plan.engine,
             profile=plan.profile,
-            cpu=self._cpu,
+            # A share is one of the whole trace, whichever part is simulated.
+            cpu=replace(plan.cpu, amount=Fraction(cpu_blocks), unit="blocks"),
+            ssd=ssd,
             chunk_tokens=plan.chunk_tokens,
             gpu_blocks=plan.gpu_blocks or None,
             speed=plan.speed,
@@ -86,12 +94,21 @@ class TimeEvaluator:
         )
         return run_plan(trace, asked)
 
+    def divided(self, candidate: Candidate) -> tuple[int, SsdPlan | None]:
+        """Return the blocks of the CPU tier and the SSD tier that a candidate uses."""
+        if self.plan.tiers is None:
+            return self.capacity_blocks, None
+        choice = candidate.tiers or TierChoice()
+        return self.plan.tiers.divide(choice, self.capacity_blocks, self._ssd_blocks)
+
     def _objectives(self, result: SimulationResult) -> dict[str, float]:
         summary = result.runs[0].summary
         values: dict[str, float] = {}
         for objective in self.plan.objectives:
             if objective.name == "ttft_p95_s":
                 values[objective.name] = metrics.ttft_objective_s(summary)
+            elif objective.name == "ssd_bytes_per_day":
+                values[objective.name] = float(summary["ssd"]["writes_per_day_bytes"])
             elif objective.name == "stored_bytes":
                 values[objective.name] = float(summary["cpu"]["store_bytes"])
             else:

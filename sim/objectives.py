@@ -58,6 +58,13 @@ OBJECTIVES = {
             needs_time=False,
         ),
         Objective(
+            "ssd_bytes_per_day",
+            "bytes/day",
+            "bytes written to the SSD over the seconds simulated, times 86,400",
+            is_gain=False,
+            needs_time=True,
+        ),
+        Objective(
             "saved_prefill_s",
             "s",
             "engine seconds that computing the hit tokens would have taken",
@@ -73,6 +80,9 @@ OBJECTIVES = {
         ),
     )
 }
+
+
+_NO_FIRST = ("stored_bytes", "ssd_bytes_per_day")
 
 
 def parse_objectives(names: Sequence[str]) -> list[Objective]:
@@ -92,9 +102,9 @@ def parse_objectives(names: Sequence[str]) -> list[Objective]:
             )
     if len(set(names)) < len(names):
         raise PolicyError("--objective: one is given twice")
-    if names[0] == "stored_bytes":
+    if names[0] in _NO_FIRST:
         raise PolicyError(
-            "--objective stored_bytes: storing nothing is best for it; name another "
+            f"--objective {names[0]}: storing nothing is best for it; name another "
             "objective before it"
         )
     return [OBJECTIVES[name] for name in names]

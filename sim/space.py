@@ -18,6 +18,8 @@ from hotset.policies.admission import ThresholdParams
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, Spec
 from hotset.sim.candidate import Candidate
 from hotset.sim.search import least_logarithm, tuned_fields
+from hotset.sim.ssd import MODES
+from hotset.sim.tier_choice import LEAST_SHARE, MOST_COUNT, TierChoice
 
 _EDGE = 0.01  # of a range that is searched evenly: as good as its end
 
@@ -115,6 +117,16 @@ class Dimension:
         return min(max(float(f"{kept:.3g}"), float(self.low)), float(self.high))
 
 
+_TIERS = "ssd"
+_TIER_DIMENSIONS = {
+    "ram_share": Dimension(
+        f"{_TIERS}.ram_share", "ram_share", 1.0, (), LEAST_SHARE, 1.0
+    ),
+    "mode": Dimension(f"{_TIERS}.mode", "mode", MODES[0], MODES),
+    "min_count": Dimension(f"{_TIERS}.min_count", "min_count", 1, (), 1, MOST_COUNT, 1),
+}
+
+
 @dataclass(frozen=True)
 class Space:
     """Policies and admission rules that a search may combine.
@@ -127,11 +139,14 @@ class Space:
         At least one.
     most_keys : int, optional
         Distinct blocks of the trace: a larger tracker of sights remembers no more.
+    tier_fields : tuple of str
+        Fields of `TierChoice` that are searched.
     """
 
     policies: Sequence[PolicySpec]
     admissions: Sequence[AdmissionSpec]
     most_keys: int | None = None
+    tier_fields: tuple[str, ...] = ()
 
     def choose(self, trial: Chooser) -> Candidate:
         """Let a trial choose."""
@@ -140,7 +155,8 @@ class Space:
         if isinstance(rule_params, ThresholdParams) and rule_params.min_count < 2:
             # One sight is no threshold, whatever else was chosen.
             rule_params = ThresholdParams(min_count=1)
-        return Candidate(policy, params, rule, rule_params)
+        tiers = {each.field: each.choose(trial) for each in self._tier_dimensions()}
+        return Candidate(policy, params, rule, rule_params, _tiers(tiers))
 
     def values_of(self, candidate: Candidate) -> dict[str, Any] | None:
         """Return what a trial has to choose to get a candidate; None outside it."""
@@ -163,6 +179,8 @@ class Space:
             [spec.kind, spec.name, *map(dataclasses.astuple, self.dimensions(spec))]
             for spec in (*self.policies, *self.admissions)
         ]
+        if self.tier_fields:
+            told.append([*map(dataclasses.astuple, self._tier_dimensions())])
         return hashlib.sha256(json.dumps(told).encode()).hexdigest()
 
     def dimensions(self, spec: Spec) -> list[Dimension]:
@@ -180,6 +198,13 @@ class Space:
         """
         for dimension, value in self._values(candidate):
             owner = dimension.name.partition(".")[0]
+            if owner == _TIERS:
+                for moved in dimension.moves(value):
+                    kept = dataclasses.asdict(candidate.tiers or TierChoice())
+                    tiers = _tiers({**kept, dimension.field: moved})
+                    other = dataclasses.replace(candidate, tiers=tiers)
+                    yield dimension.name, moved, other
+                continue
             part = "params" if owner == candidate.policy.name else "admission_params"
             for moved in dimension.moves(value):
                 params = dataclasses.replace(
@@ -204,11 +229,19 @@ class Space:
             (candidate.policy, candidate.params),
             (candidate.admission, candidate.admission_params),
         ]
-        return [
+        found = [
             (dimension, getattr(params, dimension.field))
             for spec, params in pairs
             for dimension in self.dimensions(spec)
         ]
+        tiers = candidate.tiers or TierChoice()
+        return found + [
+            (dimension, getattr(tiers, dimension.field))
+            for dimension in self._tier_dimensions()
+        ]
+
+    def _tier_dimensions(self) -> list[Dimension]:
+        return [_TIER_DIMENSIONS[name] for name in self.tier_fields]
 
     def _choose_spec(
         self, trial: Chooser, kind: str, specs: Sequence[Any]
@@ -232,6 +265,12 @@ def _dimension(
         high = max(min(high, most_keys or low), low)
     least = least_logarithm(field, low, high)
     return Dimension(name, field.name, field.default, (), low, high, least, is_capped)
+
+
+def _tiers(values: dict[str, Any]) -> TierChoice | None:
+    """Return a choice, None where it is what the user gave."""
+    found = TierChoice(**values)
+    return None if found == TierChoice() else found
 
 
 class _Recorder:

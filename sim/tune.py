@@ -138,6 +138,11 @@ class TuneResult:
                 "the current file was tuned for another size, engine or chunk, so what "
                 "it promised is not compared"
             )
+        if self.best.candidate.tiers is not None:
+            found.append(
+                "a server takes the sizes of its tiers and what is written to the SSD "
+                'from its own configuration: set there what "ssd" says here'
+            )
         found += [f"at an end of its range: {each}" for each in self.at_bounds]
         losing = sum(split.gain < 0 for split in self.splits)
         if losing:
@@ -265,6 +270,8 @@ def study_name(trace: Trace, plan: TunePlan) -> str:
         ],
         "sources": sources_digest(),
     }
+    if plan.tiers is not None:
+        told["tiers"] = plan.tiers.as_json()
     digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
     return f"hotset-{digest[:32]}"
 

@@ -20,6 +20,7 @@ from hotset.sim.options import (
     bytes_of_a_token,
     check_picture,
 )
+from hotset.sim.ssd_options import SsdOption, SsdWritesOption
 from hotset.traces.trace_input import TraceInput, takes_trace
 
 if TYPE_CHECKING:
@@ -68,7 +69,8 @@ def tune(
             "--objective",
             metavar="NAME,...",
             help="token_hit_ratio (default), saved_prefill_s, ttft_p95_s, "
-            "stored_bytes; several give a Pareto front, and the first is judged.",
+            "stored_bytes, ssd_bytes_per_day; several give a Pareto front, and the "
+            "first is judged.",
         ),
     ] = None,
     trials: Annotated[
@@ -164,6 +166,16 @@ def tune(
     speed: Annotated[
         float, typer.Option("--speed", help="In time: how much faster requests come.")
     ] = 1.0,
+    ssd: SsdOption = None,
+    ssd_per_ram: Annotated[
+        float | None,
+        typer.Option(
+            "--ssd-per-ram",
+            help="With --ssd: bytes of SSD that a byte of RAM is exchanged for; how "
+            "much of --cpu stays RAM is searched then.",
+        ),
+    ] = None,
+    ssd_writes_per_day: SsdWritesOption = None,
     tail: TailOption = TailRule.DROP,
     kv_bytes_per_token: KvBytesOption = None,
     model: ModelOption = None,
@@ -177,6 +189,7 @@ def tune(
     from hotset.sim.objectives import parse_objectives
     from hotset.sim.parallel import check_jobs
     from hotset.sim.samplers import check_sampler
+    from hotset.sim.tier_choice import tier_budget
     from hotset.sim.trial_store import check_storage
     from hotset.sim.tune_plan import TunePlan, make_space
     from hotset.sim.tune_session import Session
@@ -196,8 +209,10 @@ def tune(
     if machine is not None and (kv_bytes_per_token is not None or model is not None):
         raise PolicyError("--profile: it says what a token takes; give nothing else")
     of_token = bytes_of_a_token(kv_bytes_per_token, model)
+    tiers = tier_budget(ssd, ssd_per_ram, ssd_writes_per_day)
+    names = _words(policy or _POLICIES), _words(admission or _BOTH)
     plan = TunePlan(
-        space=make_space(_words(policy or _POLICIES), _words(admission or _BOTH)),
+        space=make_space(*names, tiers),
         cpu=parse_capacity(cpu, "--cpu"),
         objectives=parse_objectives(_words(objective or ["token_hit_ratio"])),
         engine=rules_of(engine),
@@ -207,6 +222,7 @@ def tune(
         step_tokens=step_tokens,
         kv_bytes_per_token=of_token if machine is None else machine.kv_bytes_per_token,
         profile=machine,
+        tiers=tiers,
         speed=speed,
         fit=fit,
         trials=trials,

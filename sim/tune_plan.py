@@ -16,6 +16,7 @@ from hotset.sim.engines import EngineRules
 from hotset.sim.objectives import Objective
 from hotset.sim.profile import Profile
 from hotset.sim.space import Space
+from hotset.sim.tier_choice import TierBudget
 from hotset.traces.model import Tail
 
 BASELINE = "lru"
@@ -42,6 +43,8 @@ class TunePlan:
         As in `hotset.sim.study.Study`.
     profile : Profile, optional
         The machine, for objectives in time.
+    tiers : TierBudget, optional
+        The SSD behind the CPU tier, in time, and what may be exchanged for it.
     speed : float
         How much faster than in the trace requests come, in time.
     current : Candidate, optional
@@ -77,6 +80,7 @@ class TunePlan:
     step_tokens: int = 8192
     kv_bytes_per_token: int | None = None
     profile: Profile | None = None
+    tiers: TierBudget | None = None
     speed: float = 1.0
     current: Candidate | None = None
     promise: Promise | None = None
@@ -127,6 +131,10 @@ class TunePlan:
             raise PolicyError(f"--objective {wanted}: needs --profile")
         if not self.in_time and self.profile is not None:
             raise PolicyError("--profile: no objective is in time")
+        if self.tiers is not None and not self.in_time:
+            raise PolicyError("--ssd: no objective is in time")
+        if self.tiers is None and "ssd_bytes_per_day" in names:
+            raise PolicyError("--objective ssd_bytes_per_day: needs --ssd")
         has_engine = not self.engine.is_none or self.gpu_blocks > 0
         if self.tail == "count" and (has_engine or self.in_time):
             raise PolicyError("--tail count: an engine caches full blocks only")
@@ -136,7 +144,11 @@ class TunePlan:
             )
 
 
-def make_space(policies: Sequence[str], admissions: Sequence[str]) -> Space:
+def make_space(
+    policies: Sequence[str],
+    admissions: Sequence[str],
+    tiers: TierBudget | None = None,
+) -> Space:
     """Return the space of policies and admission rules by name, `BASELINE` first.
 
     Raises
@@ -153,7 +165,11 @@ def make_space(policies: Sequence[str], admissions: Sequence[str]) -> Space:
     rules: list[AdmissionSpec] = [ADMISSIONS.get(name) for name in admissions]
     if not rules:
         raise PolicyError("--admission: at least one is needed")
-    return Space(list(dict.fromkeys(specs)), list(dict.fromkeys(rules)))
+    return Space(
+        list(dict.fromkeys(specs)),
+        list(dict.fromkeys(rules)),
+        tier_fields=() if tiers is None else tiers.fields,
+    )
 
 
 def first_candidates(plan: TunePlan) -> list[Candidate]:

@@ -11,7 +11,9 @@ from importlib.metadata import version
 from typing import Any
 
 from hotset.sim.bootstrap import CONFIDENCE, DRAWS, Gain
+from hotset.sim.evaluate_time import TimeEvaluator
 from hotset.sim.ledger import Settled
+from hotset.sim.tier_choice import TierChoice
 from hotset.sim.trials import BATCH
 from hotset.sim.tune import TuneResult, sources_digest
 from hotset.sim.tune_plan import TunePlan
@@ -65,6 +67,7 @@ def as_json(result: TuneResult) -> dict[str, Any]:
             "bytes": _cpu_bytes(result),
             "kv_bytes_per_token": _token_bytes(plan),
         },
+        **_ssd(result),
         "evidence": _evidence(result),
         "search": _search(result),
         "provenance": {
@@ -92,6 +95,29 @@ def _cpu_bytes(result: TuneResult) -> int | None:
         return None
     block_tokens = result.evaluator.trace.block_tokens
     return result.evaluator.capacity_blocks * block_tokens * of_token
+
+
+def _ssd(result: TuneResult) -> dict[str, Any]:
+    """Return what the best makes of RAM and SSD; nothing where there is no SSD."""
+    evaluator, plan = result.evaluator, result.evaluator.plan
+    if plan.tiers is None or not isinstance(evaluator, TimeEvaluator):
+        return {}
+    best = result.best.candidate
+    cpu_blocks, ssd = evaluator.divided(best)
+    assert ssd is not None
+    block_bytes = evaluator.trace.block_tokens * (_token_bytes(plan) or 0)
+    blocks = int(ssd.size.amount)
+    return {
+        "ssd": {
+            **plan.tiers.as_json(),
+            "mode": ssd.mode,
+            "min_count": (best.tiers or TierChoice()).min_count,
+            "cpu_blocks": cpu_blocks,
+            "cpu_bytes": cpu_blocks * block_bytes,
+            "blocks": blocks,
+            "bytes": blocks * block_bytes,
+        }
+    }
 
 
 def _trace(result: TuneResult) -> dict[str, Any]:
