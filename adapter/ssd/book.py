@@ -6,6 +6,17 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
+_SPARE_SHARE, _MOST_SPARE = 16, 128
+
+
+def usable(num_slots: int) -> int:
+    """Return how many of so many slots blocks may take at once.
+
+    The others are spares: while the rows of victims are on their way to be durably
+    gone, new blocks are written there.
+    """
+    return num_slots - min(num_slots // _SPARE_SHARE, _MOST_SPARE)
+
 
 class SlotBook:
     """Free slots, given out oldest first.

@@ -80,7 +80,7 @@ class SsdCache:
         self.driver: PolicyDriver[bytes] = PolicyDriver(
             choice.policy,
             choice.params,
-            started.max_files * started.slots.slots_per_file,
+            started.max_blocks,
             choice.admission,
             choice.admission_params,
         )

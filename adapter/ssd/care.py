@@ -12,7 +12,7 @@ import sqlite3
 import time
 from collections.abc import Callable
 
-from hotset.adapter.ssd.book import SlotBook
+from hotset.adapter.ssd.book import SlotBook, usable
 from hotset.adapter.ssd.breaker import Breaker
 from hotset.adapter.ssd.committer import Committer
 from hotset.adapter.ssd.files import OsFiles
@@ -53,7 +53,7 @@ class Caretaker:
     Attributes
     ----------
     limit : int
-        Slots that there can be now.
+        Blocks that there is room for now.
     lost : list of int
         Files that are gone, for the cache to take.
     is_vanished : bool
@@ -83,7 +83,7 @@ class Caretaker:
         self._next_number = max(slots.numbers(), default=-1) + 1
         self._retry_s: float | None = None
         self._marked_s = clock()
-        self.limit = max_files * slots.slots_per_file
+        self.limit = usable(max_files * slots.slots_per_file)
         self.lost: list[int] = []
         self.is_vanished = False
         self.pool: TransferPool | None = None
@@ -131,7 +131,7 @@ class Caretaker:
         self._keep_floor()
         if self._retry_s is not None and self._clock() >= self._retry_s:
             self._retry_s = None
-            self.limit = self._max_files * self._slots.slots_per_file
+            self.limit = usable(self._max_files * self._slots.slots_per_file)
         self._try_again()
         if self._clock() - self._marked_s >= _MARK_S:
             self._marked_s = self._clock()
@@ -166,7 +166,8 @@ class Caretaker:
 
     def _deny(self) -> None:
         self._retry_s = self._clock() + _RETRY_S
-        self.limit = len(self._slots.numbers()) * self._slots.slots_per_file
+        num_slots = len(self._slots.numbers()) * self._slots.slots_per_file
+        self.limit = usable(num_slots)
 
     def _remove(self, number: int) -> None:
         self._book.lose(self._slots.slots_of(number))

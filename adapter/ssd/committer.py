@@ -27,6 +27,7 @@ from hotset.adapter.ssd.slot_files import SlotFiles
 _LOG = logging.getLogger(__name__)
 
 _TICK_S = 0.25
+_GATHER, _GATHER_S = 64, 0.01  # writes to a commit, and how long it waits for them
 Gone = tuple[int, int]  # slot, generation
 Use = tuple[int, float, int, int]  # used, used_s, slot, generation
 
@@ -82,6 +83,7 @@ class Committer:
         self._wake = False
         self.care: Care | None = None
         self.on_clear: Callable[[], None] = lambda: None
+        self.num_writing: Callable[[], int] = lambda: 0
         self.on_free: Callable[[], None] = lambda: None
         self._thread = threading.Thread(
             target=self._run, name="hotset-ssd-commit", daemon=True
@@ -163,6 +165,8 @@ class Committer:
             with self._changed:
                 if not self._has_work() and not self._is_closed:
                     self._changed.wait(_TICK_S)
+                if self._written and not self._is_closed:
+                    self._gather()
                 written, self._written = self._written, []
                 gone, self._gone = self._gone, []
                 uses, self._uses = self._uses, []
@@ -183,6 +187,15 @@ class Committer:
                 if time.monotonic() - last_look_s >= _TICK_S:
                     self.care.look()
                     last_look_s = time.monotonic()
+
+    def _gather(self) -> None:
+        """Wait a little for writes under way: one sync and one commit do for many."""
+        until_s = time.monotonic() + _GATHER_S
+        while len(self._written) < _GATHER and self.num_writing():
+            left_s = until_s - time.monotonic()
+            if left_s <= 0:
+                return
+            self._changed.wait(left_s)
 
     def _has_work(self) -> bool:
         waiting = self._gone or self._uses or self._must_clear
@@ -208,10 +221,8 @@ class Committer:
                     for slot in self._slots.slots_of(number)
                 )
                 self.on_free()
-            self._index.commit(gone)
+            self._index.commit(gone, rows, uses, list(meta.items()))
             self._free(gone)
-            gone = []
-            self._index.commit((), rows, uses, list(meta.items()))
         except (sqlite3.Error, OSError) as error:
             self._breaker.open_now(f"the index: {error}")
             for task in kept:

@@ -6,7 +6,7 @@ with the slot's own header. So an index that is damaged costs hits, never right 
 The database is in WAL mode and locked for this process alone, which also spares the
 shared-memory file. All commits that put or free slots are durable when they return
 (``synchronous=FULL``). Database and WAL have bounds that follow from the number of
-slots, see `index_bytes`.
+slots and the cap, see `Bounds`.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _PAGE = 4096
 _FRAME = _PAGE + 24
 _ROW_BYTES = MAX_KEY_BYTES + 64
 _FEWEST_PAGES, _MOST_PAGES = 16, 1024  # of the WAL before it is checkpointed
+_WAL_SHARE = 256  # of the cap is one WAL, between these
 _OTHER_PAGES = 8  # of a transaction: roots, free lists, meta
 _MOST = 1 << 62
 _SCHEMA = (
@@ -33,6 +34,13 @@ _SCHEMA = (
     "CREATE TABLE slots (slot INTEGER PRIMARY KEY, key BLOB NOT NULL, "
     "generation INTEGER NOT NULL, depth INTEGER NOT NULL, used INTEGER NOT NULL, "
     "uses INTEGER NOT NULL, stored_s REAL NOT NULL, used_s REAL NOT NULL)",
+)
+
+_DELETE = "DELETE FROM slots WHERE slot = ? AND generation = ?"
+_INSERT = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
+_USE = (
+    "UPDATE slots SET used = ?, used_s = ?, uses = uses + 1 "
+    "WHERE slot = ? AND generation = ?"
 )
 
 
@@ -57,28 +65,44 @@ class IndexDamaged(Exception):
     """The database cannot be relied on and is to be made anew."""
 
 
-def _wal_pages(num_slots: int) -> int:
-    return min(max(num_slots // 32, _FEWEST_PAGES), _MOST_PAGES)
+class Bounds(NamedTuple):
+    """What an index may take.
 
+    Parameters
+    ----------
+    num_rows : int
+        Rows at the most.
+    database_pages, wal_pages : int
+        Pages of the database at the most, and of the WAL before it is checkpointed.
+    """
 
-def _rows_a_commit(num_slots: int) -> int:
-    return _wal_pages(num_slots) // 2
+    num_rows: int
+    database_pages: int
+    wal_pages: int
 
+    @classmethod
+    def of(cls, num_slots: int, cap_bytes: int) -> Bounds:
+        """Return the bounds for so many slots under a cap."""
+        # Twice the rows: pages of a B-tree are at least half full.
+        database = 2 * num_slots * _ROW_BYTES // _PAGE + _FEWEST_PAGES
+        wal = min(max(cap_bytes // _WAL_SHARE // _PAGE, _FEWEST_PAGES), _MOST_PAGES)
+        return cls(num_slots, database, wal)
 
-def _database_pages(num_slots: int) -> int:
-    # Twice the rows: pages of a B-tree are at least half full.
-    return 2 * num_slots * _ROW_BYTES // _PAGE + _FEWEST_PAGES
+    @property
+    def rows_a_commit(self) -> int:
+        """Rows that one transaction changes at the most."""
+        return self.wal_pages // 2
 
+    @property
+    def wal_bytes(self) -> int:
+        """Bytes of the WAL at the most."""
+        # What a transaction changes comes on top of a WAL that is just not full.
+        return (self.wal_pages + 3 * self.rows_a_commit + _OTHER_PAGES) * _FRAME
 
-def _wal_bytes(num_slots: int) -> int:
-    pages = _wal_pages(num_slots)
-    # What a transaction changes comes on top of a WAL that is just not full.
-    return (pages + 3 * _rows_a_commit(num_slots) + _OTHER_PAGES) * _FRAME
-
-
-def index_bytes(num_slots: int) -> int:
-    """Return what database and WAL for so many slots take at the most."""
-    return _database_pages(num_slots) * _PAGE + _wal_bytes(num_slots)
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of database and WAL at the most."""
+        return self.database_pages * _PAGE + self.wal_bytes
 
 
 class Index:
@@ -92,8 +116,8 @@ class Index:
         The namespace's folder.
     folder_fd : int
         The same, open.
-    num_slots : int
-        Slots at the most.
+    bounds : Bounds
+        What it may take.
 
     Raises
     ------
@@ -104,10 +128,10 @@ class Index:
     """
 
     def __init__(
-        self, files: OsFiles, folder: Path, folder_fd: int, num_slots: int
+        self, files: OsFiles, folder: Path, folder_fd: int, bounds: Bounds
     ) -> None:
-        self.rows_a_commit = _rows_a_commit(num_slots)
-        self._max_wal_bytes = _wal_bytes(num_slots)
+        self.rows_a_commit = bounds.rows_a_commit
+        self._max_wal_bytes = bounds.wal_bytes
         self._files = files
         self._folder_fd = folder_fd
         self._remove_strange_names()
@@ -126,7 +150,7 @@ class Index:
                 uri=True,
                 cached_statements=32,
             )
-            self._open(num_slots)
+            self._open(bounds)
         except sqlite3.DatabaseError as error:
             self.close()
             raise IndexDamaged(str(error)) from error
@@ -183,36 +207,30 @@ class Index:
             If a part could not be committed; parts before it are.
         """
         step = self.rows_a_commit
-        for i in range(0, len(deletes), step):
-            self._change(
-                "DELETE FROM slots WHERE slot = ? AND generation = ?",
-                deletes[i : i + step],
-            )
-        for i in range(0, len(inserts), step):
-            self._change(
-                "INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                inserts[i : i + step],
-                meta,
-            )
-            meta = ()
+        if len(deletes) + len(inserts) <= step:
+            changes = [(_DELETE, deletes), (_INSERT, inserts)]
+            if deletes or inserts:
+                self._change(changes, meta)
+                meta = ()
+        else:
+            for i in range(0, len(deletes), step):
+                self._change([(_DELETE, deletes[i : i + step])])
+            for i in range(0, len(inserts), step):
+                self._change([(_INSERT, inserts[i : i + step])], meta)
+                meta = ()
         if not uses and not meta:
             return
         self._db.execute("PRAGMA synchronous = NORMAL")
         try:
             for i in range(0, max(1, len(uses)), step):
-                self._change(
-                    "UPDATE slots SET used = ?, used_s = ?, uses = uses + 1 "
-                    "WHERE slot = ? AND generation = ?",
-                    uses[i : i + step],
-                    meta,
-                )
+                self._change([(_USE, uses[i : i + step])], meta)
                 meta = ()
         finally:
             self._db.execute("PRAGMA synchronous = FULL")
 
     def clear(self, meta: Iterable[tuple[str, float]] = ()) -> None:
         """Delete all rows durably."""
-        self._change("DELETE FROM slots WHERE slot >= ?", [(-_MOST,)], meta)
+        self._change([("DELETE FROM slots WHERE slot >= ?", [(-_MOST,)])], meta)
 
     def close(self) -> None:
         """Let the database go."""
@@ -223,13 +241,13 @@ class Index:
 
     def _change(
         self,
-        statement: str,
-        rows: Sequence[Sequence[object]],
+        changes: Sequence[tuple[str, Sequence[Sequence[object]]]],
         meta: Iterable[tuple[str, float]] = (),
     ) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany(statement, rows)
+            for statement, rows in changes:
+                self._db.executemany(statement, rows)
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta)
             self._db.execute("COMMIT")
         except BaseException:
@@ -250,7 +268,7 @@ class Index:
                 if size > self._max_wal_bytes:
                     raise sqlite3.OperationalError(f"the WAL has {size} bytes")
 
-    def _open(self, num_slots: int) -> None:
+    def _open(self, bounds: Bounds) -> None:
         execute = self._db.execute
         execute("PRAGMA trusted_schema = OFF")
         execute("PRAGMA cell_size_check = ON")
@@ -262,9 +280,9 @@ class Index:
         if execute("PRAGMA journal_mode = WAL").fetchone()[0] != "wal":
             raise IndexDamaged("it has no WAL")
         execute("PRAGMA synchronous = FULL")
-        execute(f"PRAGMA max_page_count = {_database_pages(num_slots)}")
-        execute(f"PRAGMA wal_autocheckpoint = {_wal_pages(num_slots)}")
-        execute(f"PRAGMA journal_size_limit = {_wal_bytes(num_slots)}")
+        execute(f"PRAGMA max_page_count = {bounds.database_pages}")
+        execute(f"PRAGMA wal_autocheckpoint = {bounds.wal_pages}")
+        execute(f"PRAGMA journal_size_limit = {bounds.wal_bytes}")
         made = {text for (text,) in execute("SELECT sql FROM sqlite_schema") if text}
         if not made:
             execute("BEGIN IMMEDIATE")

@@ -86,6 +86,7 @@ class Machine:
         )
         self.care.pool, self.care.committer = self.pool, self.committer
         self.committer.care = self.care
+        self.committer.num_writing = self.pool.num_writing
         self.committer.on_free = self.pool.note_free_slots
         self.committer.on_clear = self._make_ephemeral
         self.committer.start()

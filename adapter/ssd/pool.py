@@ -71,6 +71,10 @@ class TransferPool:
         with self._changed:
             self._changed.notify_all()
 
+    def num_writing(self) -> int:
+        """Return how many writes are under way now."""
+        return self._writing
+
     def starved(self) -> int:
         """Return how many writes wait and find no free slot."""
         with self._changed:

@@ -19,9 +19,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from hotset.adapter.errors import AdapterError
+from hotset.adapter.ssd.book import usable
 from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.files import OsFiles, try_lock
-from hotset.adapter.ssd.index import Index, IndexDamaged, Row, index_bytes, remove_index
+from hotset.adapter.ssd.index import Bounds, Index, IndexDamaged, Row, remove_index
 from hotset.adapter.ssd.namespace import FORMAT_VERSION, Namespace
 from hotset.adapter.ssd.quota import (
     ABOUT,
@@ -39,7 +40,7 @@ from hotset.adapter.ssd.slot_files import SlotFiles
 _LOG = logging.getLogger(__name__)
 
 CLEAN = "clean"
-_FILES = 64  # about so many for the whole cap
+_FILES = 32  # about so many for the whole cap
 _MOST_FILE_BYTES = 4 << 30
 _OTHER_BYTES = 4 * PAGE  # folders, locks, the page for trials, what a folder says
 
@@ -66,8 +67,8 @@ class Started:
         Its index.
     rows : list of Row
         What is stored, the one used longest ago first, tails before heads.
-    max_files : int
-        Files at the most.
+    max_files, max_blocks : int
+        Files, and blocks in them, at the most.
     """
 
     quota: Quota
@@ -80,6 +81,7 @@ class Started:
     index: Index
     rows: list[Row]
     max_files: int
+    max_blocks: int
 
     def release(self, files: OsFiles, is_useless: bool) -> None:
         """Let everything go; blocks that are of no use to anybody are removed."""
@@ -155,8 +157,8 @@ def _start(
             f"SSD tier: {path} is served by another process: give each its own path"
         )
     os.utime(LOCK, dir_fd=folder)
-    num_slots = config.max_bytes // form.slot_bytes
-    about = _about(config, namespace, form, num_slots)
+    bounds = Bounds.of(config.max_bytes // form.slot_bytes, config.max_bytes)
+    about = _about(config, namespace, form, bounds.total_bytes)
     found = read_about(files, folder)
     if found is None or not _goes_on(found, about):
         _wipe(files, folder)
@@ -173,22 +175,34 @@ def _start(
         )
     if found != about:
         write_about(files, folder, about)
-    index, rows = _open_index(files, path, folder, num_slots, slots, form, config)
+    index, rows = _open_index(files, path, folder, bounds, slots, form, config)
     rows, stale = _settle(rows, slots)
     _trim(slots, rows, max_files)
     quota.make_room(name, 0)
     stale += [row for row in rows if not slots.holds(row.slot)]
     rows = [row for row in rows if slots.holds(row.slot)]
+    max_blocks = usable(max_files * slots.slots_per_file)
+    excess = max(0, len(rows) - max_blocks)
+    stale, rows = stale + rows[:excess], rows[excess:]
     index.commit([(row.slot, row.generation) for row in stale], meta=[(CLEAN, 0.0)])
     return Started(
-        quota, folder, lock, name, about, form, slots, index, rows, max_files
+        quota,
+        folder,
+        lock,
+        name,
+        about,
+        form,
+        slots,
+        index,
+        rows,
+        max_files,
+        max_blocks,
     )
 
 
 def _about(
-    config: SsdConfig, namespace: Namespace, form: SlotForm, num_slots: int
+    config: SsdConfig, namespace: Namespace, form: SlotForm, index: int
 ) -> About:
-    index = index_bytes(num_slots)
     for_slots = max(0, config.max_bytes - index)
     size = min(for_slots // _FILES, _MOST_FILE_BYTES)
     return About(
@@ -240,26 +254,26 @@ def _open_index(
     files: OsFiles,
     path: Path,
     folder: int,
-    num_slots: int,
+    bounds: Bounds,
     slots: SlotFiles,
     form: SlotForm,
     config: SsdConfig,
 ) -> tuple[Index, list[Row]]:
     try:
-        index = Index(files, path, folder, num_slots)
+        index = Index(files, path, folder, bounds)
     except IndexDamaged as error:
         _LOG.warning("hotset: %s: the index is made anew: %s", path, error)
-        return _anew(files, path, folder, num_slots, slots, form, config)
+        return _anew(files, path, folder, bounds, slots, form, config)
     try:
         rows = list(index.rows())
-        if len(rows) > num_slots:
-            raise IndexDamaged(f"{len(rows)} rows of {num_slots} slots")
+        if len(rows) > bounds.num_rows:
+            raise IndexDamaged(f"{len(rows)} rows of {bounds.num_rows} slots")
         if not index.meta(CLEAN):
             rows = _confirmed(rows, slots, form, config.threads)
     except Exception as error:
         index.close()
         _LOG.warning("hotset: %s: the index is made anew: %r", path, error)
-        return _anew(files, path, folder, num_slots, slots, form, config)
+        return _anew(files, path, folder, bounds, slots, form, config)
     return index, rows
 
 
@@ -267,14 +281,14 @@ def _anew(
     files: OsFiles,
     path: Path,
     folder: int,
-    num_slots: int,
+    bounds: Bounds,
     slots: SlotFiles,
     form: SlotForm,
     config: SsdConfig,
 ) -> tuple[Index, list[Row]]:
     """Make an index from the slots' headers."""
     remove_index(files, folder)
-    index = Index(files, path, folder, num_slots)
+    index = Index(files, path, folder, bounds)
     every = (s for number in slots.numbers() for s in slots.slots_of(number))
     rows = [
         Row(slot, found[0], found[1], 0, found[1], 1, 0.0, 0.0)
