@@ -61,8 +61,9 @@ bench: $(VENV)/.bench $(VLLM)/.bench
 	$(BIN)/python tests/bench/tune_speed.py; tune=$$?; \
 	$(BIN)/python tests/bench/replay_speed.py; replay=$$?; \
 	$(BIN)/python tests/bench/trace_speed.py; traces=$$?; \
+	$(BIN)/python tests/bench/ssd_speed.py build; ssd=$$?; \
 	$(VLLM)/bin/python tests/bench/adapter_latency.py --evoke $(VLLM)/evoke && \
-	exit $$((tune + replay + traces))
+	exit $$((tune + replay + traces + ssd))
 
 campaign: $(VENV)/.test $(VLLM)/.test
 	HOTSET_CAMPAIGN=full $(BIN)/python -m pytest -q -m "not vllm" tests/campaigns
@@ -98,6 +99,10 @@ $(VENV)/.test: $(VENV)/bin/python pyproject.toml
 	touch $@ $(VENV)/.demo
 
 $(VENV)/.bench: $(VENV)/.test
+	@mkdir -p build
+	@which fio >/dev/null 2>&1 || { apt-get update \
+	  && apt-get install -y --no-install-recommends fio; } \
+	  || echo "no fio could be installed: the SSD tier's bench cannot run"
 	$(BIN)/python -m pip install --quiet -e '.[test,bench]'
 	touch $@
 

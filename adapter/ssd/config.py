@@ -12,7 +12,8 @@ from typing import Any
 
 from hotset.adapter.choice import read_admission, read_policy
 from hotset.adapter.units import read_bytes
-from hotset.policies.base import known_names
+from hotset.policies.admission import ThresholdParams
+from hotset.policies.base import Params, known_names
 from hotset.policies.choice import Choice
 
 MODES = ("write-through", "demote")
@@ -102,7 +103,7 @@ class SsdConfig:
         }
         if len(faults) > found or policy is None or rule is None:
             return None
-        return cls(choice=Choice(*policy, *rule), **read)
+        return cls(choice=Choice(*policy, rule[0], _by_request(rule[1])), **read)
 
     def describe(self) -> str:
         """Return the effective configuration on one line."""
@@ -113,6 +114,17 @@ class SsdConfig:
             + (f", {budget} bytes written a day" if budget else "")
             + (", ephemeral" if self.ephemeral else "")
         )
+
+
+def _by_request(params: Params) -> Params:
+    """Return an admission rule's parameters for this tier.
+
+    A sight of a block is a request that names it, unless the rule says otherwise:
+    offers come when the tier above stores or evicts it, not when it is wanted.
+    """
+    if isinstance(params, ThresholdParams) and params.count == "auto":
+        return dataclasses.replace(params, count="lookup")
+    return params
 
 
 def _path(value: Any, said: str, faults: list[str]) -> str:

@@ -30,6 +30,7 @@ def test_policies_and_rules_are_those_of_the_cpu_tier():
     assert not faults
     assert config.choice.policy.name == "marconi"
     assert config.choice.admission.name == "threshold"
+    assert config.choice.admission_params.count == "lookup"
 
 
 @pytest.mark.parametrize("cap", [0, -1, "250", True, 1.5e9, None, "1 GB/s", 1000])
