@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 from support.power_loss import Disk, RecordingFiles, moments
-from support.ssd import Player, key_of, make_player, open_cache
+from support.ssd import Player, key_of, make_player, number_of, open_cache
 
 pytestmark = pytest.mark.slow
 
@@ -59,7 +59,7 @@ def note_done(player, log):
 
 
 def numbers_in(keys):
-    return [int.from_bytes(key[:32], "big") for key in keys]
+    return [number_of(key) for key in keys]
 
 
 def test_what_was_reported_survives_a_power_loss(campaign, tmp_path):

@@ -12,7 +12,12 @@ PAYLOAD_BYTES = 3000
 
 
 def key_of(number):
-    return number.to_bytes(32, "big") + (0).to_bytes(4, "big")
+    """Return a key as vLLM's: a hash and a group; policies see both its ends."""
+    return number.to_bytes(8, "big") + bytes(24) + (0).to_bytes(4, "big")
+
+
+def number_of(key):
+    return int.from_bytes(key[:8], "big")
 
 
 def payload_of(number, size=PAYLOAD_BYTES):
@@ -81,8 +86,8 @@ class Player:
         for report in self.cache.finished():
             is_load = report.job in self._loads
             mine = self._loads.pop(report.job, None) or self._stores.pop(report.job)
-            named = [int.from_bytes(k[:32], "big") for k in report.done]
-            lost = [int.from_bytes(k[:32], "big") for k in report.failed]
+            named = [number_of(k) for k in report.done]
+            lost = [number_of(k) for k in report.failed]
             assert sorted(named + lost) == sorted(mine)
             if is_load:
                 for number in named:

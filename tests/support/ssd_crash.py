@@ -19,7 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from support.ssd import Player, key_of, open_cache
+from support.ssd import Player, key_of, number_of, open_cache
 
 NUMBERS = 4000
 PAYLOAD_BYTES = 3500
@@ -38,7 +38,7 @@ def usage_of(path):
 
 
 def numbers_in(keys):
-    return [int.from_bytes(key[:32], "big") for key in keys]
+    return [number_of(key) for key in keys]
 
 
 def live(path, max_bytes, seed):
