@@ -1,5 +1,6 @@
 """Simulated time where it is known by other means."""
 
+import gc
 import itertools
 
 import numpy as np
@@ -10,6 +11,7 @@ from strategies import Forest, forests
 from support.simulated import Simulation, machine, run_config
 
 from hotset.sim.cost import CostModel
+from hotset.sim.job import Job
 from hotset.sim.transfers import LinkSpec
 from hotset.sim.workload import Workload
 
@@ -169,3 +171,35 @@ def test_t42_a_larger_gpu_does_not_hide_what_the_cpu_holds():
         jobs = Simulation(workload, config, spec).run().jobs
         assert jobs[2].hit_tokens == 16
         assert jobs[2].gpu_tokens == gpu_tokens
+
+
+def test_memory_is_bounded_by_what_is_in_flight():
+    """A request is let go at its end, and so is all that the engine knew of it."""
+    rng = np.random.default_rng(5)
+    paths = [[int(rng.integers(0, 40)), 100 + i] for i in range(400)]
+    workload = paths_workload(paths, waits_s=poisson(20.0, 400, 6))
+    spec = machine(
+        workload,
+        cost=CostModel(token_s=0.005, decode_s=0.001),
+        gpu_blocks=12,
+        kv_bytes_per_token=1,
+        load_link=LinkSpec(4000.0),
+        store_link=LinkSpec(4000.0),
+    )
+    run = Simulation(workload, run_config("lru", 30, engine="vllm-0.33"), spec)
+
+    def count():
+        gc.collect()
+        return sum(isinstance(each, Job) for each in gc.get_objects())
+
+    before, extra = count(), []
+
+    def note(job):
+        if job.index % 20 == 0:
+            extra.append(count() - before - run.engine.batcher.num_unfinished)
+
+    run.engine._on_done = note
+    run.run()
+    assert len(extra) == 20
+    # Beside those under way, those whose stores are not over, or whom events name.
+    assert max(extra) < 12
