@@ -195,11 +195,11 @@ def test_memory_is_bounded_by_what_is_in_flight():
     before, extra = count(), []
 
     def note(job):
-        if job.index % 20 == 0:
+        if job.index % 80 == 0:
             extra.append(count() - before - run.engine.batcher.num_unfinished)
 
     run.engine._on_done = note
     run.run()
-    assert len(extra) == 20
+    assert len(extra) == 5
     # Beside those under way, those whose stores are not over, or whom events name.
     assert max(extra) < 12
