@@ -8,8 +8,9 @@ A block can be found from when its row is durable until it is chosen to go. What
 fails is a miss or a refusal, with a count that says why. A load copies to the caller's
 buffer only what was checked against the slot's header, key and checksum included.
 
-Memory for each stored block under `lru`: about 350 bytes, for keys of 36; about 200 are
-the driver's and 150 the map from keys to places. Each thread has one slot as a buffer.
+Memory for each stored block under `lru`, measured in a process with 300,000 of them:
+about 500 bytes, of which 80 are a key of 36 bytes, 270 the driver's, and 150 the map
+from keys to places. Each thread has one slot as a buffer.
 """
 
 from __future__ import annotations
@@ -111,9 +112,12 @@ class SsdCache:
             One line that says why it cannot be served.
         """
         files = files or OsFiles()
-        return cls(
-            config, start(config, namespace, payload_bytes, files), files, clock, wall
-        )
+        started = start(config, namespace, payload_bytes, files)
+        try:
+            return cls(config, started, files, clock, wall)
+        except BaseException:
+            started.release(files, is_useless=False)
+            raise
 
     # Look-ups and requests
 

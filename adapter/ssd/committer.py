@@ -81,6 +81,7 @@ class Committer:
         self._must_clear = self._is_closed = self._is_stuck = False
         self._busy = False
         self._wake = False
+        self._has_failed = False
         self.care: Care | None = None
         self.on_clear: Callable[[], None] = lambda: None
         self.num_writing: Callable[[], int] = lambda: 0
@@ -174,7 +175,10 @@ class Committer:
                 must_clear, self._must_clear = self._must_clear, False
                 is_last, self._wake, self._busy = self._is_closed, False, True
             if written or gone or uses or must_clear or (meta and is_last):
-                self._round(written, gone, uses, meta, must_clear)
+                try:
+                    self._round(written, gone, uses, meta, must_clear)
+                except Exception as error:
+                    self._contain(error, written)
             else:
                 with self._changed:
                     self._meta = {**meta, **self._meta}
@@ -183,10 +187,24 @@ class Committer:
                 if is_last and not self._written:
                     return
             if self.care is not None:
-                self.care.make_room()
-                if time.monotonic() - last_look_s >= _TICK_S:
-                    self.care.look()
-                    last_look_s = time.monotonic()
+                try:
+                    self.care.make_room()
+                    if time.monotonic() - last_look_s >= _TICK_S:
+                        last_look_s = time.monotonic()
+                        self.care.look()
+                except Exception as error:
+                    self._contain(error, [])
+
+    def _contain(self, error: Exception, written: list[Task]) -> None:
+        """Pause stores after a failure of this module; what it held has failed."""
+        self._breaker.open_now(f"a failure: {error!r}")
+        if not self._has_failed:
+            self._has_failed = True
+            _LOG.error("hotset: the SSD tier failed: %r", error, exc_info=error)
+        for task in written:
+            # Its slot is not used again: nobody knows what names it.
+            task.failure = task.failure or "fault"
+            self._report(task)
 
     def _gather(self) -> None:
         """Wait a little for writes under way: one sync and one commit do for many."""
@@ -286,7 +304,8 @@ class Committer:
 
     def _finish(self, written: list[Task]) -> None:
         freed = False
-        for task in written:
+        while written:
+            task = written.pop(0)
             if task.slot >= 0:
                 if task.is_dead or task.failure:
                     self._book.give_back(task.slot)

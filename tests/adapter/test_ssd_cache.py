@@ -66,6 +66,24 @@ def test_a_restart_keeps_blocks_and_their_order(tmp_path):
         second.cache.close()
 
 
+def test_a_restart_keeps_how_often_blocks_were_used(tmp_path):
+    given = {"policy": "lfu", "max_bytes": "512KiB"}
+    first = make_player(tmp_path / "ssd", **given)
+    capacity = first.cache.driver.capacity
+    for _ in range(4):
+        first.store(0, 1, 2)
+        first.settle()
+    first.store(*range(3, capacity))
+    first.settle()
+    first.cache.close()
+    second = make_player(tmp_path / "ssd", **given)
+    for number in range(1000, 1000 + 2 * capacity, 8):
+        second.store(*range(number, number + 8))
+        second.settle()
+    assert second.found(range(capacity))[:3] == [0, 1, 2]
+    second.cache.close()
+
+
 def test_more_than_fits_is_evicted_and_bytes_stay_right(player):
     capacity = player.cache.driver.capacity
     for number in range(0, 3 * capacity, 20):

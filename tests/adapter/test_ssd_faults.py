@@ -346,6 +346,24 @@ def test_an_index_that_cannot_be_written_fails_stores(player, clock, monkeypatch
     assert player.found([1, 2, 3]) == [1, 2, 3]
 
 
+def test_a_failure_of_our_own_fails_stores_and_passes(player, clock, monkeypatch):
+    store(player, 1)
+
+    def fail(number):
+        raise RuntimeError("a mistake")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(player.cache._machine.slots, "sync", fail)
+        store(player, 2)
+    assert player.failed == {2}
+    assert player.cache.gauges()["writes_paused"] == 1
+    assert player.found([1]) == [1]
+    clock.now_s += 2
+    player.wait(lambda: not player.cache.gauges()["writes_paused"])
+    store(player, 2, 3)
+    assert player.found([1, 2, 3]) == [1, 2, 3]
+
+
 def test_t73_o_direct_refused_is_one_warning(tmp_path, files, caplog):
     files.refuses_direct = True
     with caplog.at_level(logging.WARNING):
@@ -383,14 +401,10 @@ def test_t74_a_load_that_hangs_leaves_the_buffer_alone(player, files, clock):
     gate = files.gates["read"] = threading.Event()
     buffer = bytearray(PAYLOAD_BYTES)
     assert player.cache.load(99, [key_of(1)], [memoryview(buffer)])
+    player.wait(lambda: "read" in files.calls)
     clock.now_s += 6
-    reports = []
-    player.cache.finished()
-    while not reports:
-        clock.now_s += 1
-        reports = player.cache.finished()
-        if not reports and not player.cache._loads:
-            break
+    (report,) = player.cache.finished()
+    assert (report.job, report.failed) == (99, [key_of(1)])
     buffer[:] = b"x" * PAYLOAD_BYTES  # it has another use now
     gate.set()
     assert player.cache.drain(10)
