@@ -191,11 +191,11 @@ def removal_events(keys: Iterable[Any], removed: bool) -> Any:
     return base.OffloadingEvent(keys=list(keys), medium=MEDIUM, removed=removed)
 
 
-def load_source() -> Any:
-    """Return where vLLM from 0.32 on counts loads from the CPU tier."""
+def load_source(name: str = "HOST") -> Any:
+    """Return where vLLM from 0.32 on counts loads from the CPU tier, or from disk."""
     from vllm.v1.metrics.cache_hit_source import CacheHitSource
 
-    return CacheHitSource.HOST
+    return CacheHitSource[name]
 
 
 # Requests and keys

@@ -22,6 +22,7 @@ from hotset.adapter.choice import read_admission, read_policy
 from hotset.adapter.evoke import asks_for_evoke, evoke_policy
 from hotset.adapter.record_config import record_config
 from hotset.adapter.recorder import RecordConfig
+from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.tuned_file import TunedFile, read_tuned
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, known_names
 from hotset.policies.choice import Choice
@@ -37,6 +38,7 @@ _KEYS = (
     "record",
     "log_every",
     "allow_hybrid",
+    "ssd",
 )
 
 
@@ -63,6 +65,8 @@ class AdapterConfig:
         Where policy and admission come from.
     watch_s : float
         Seconds between two looks at it; 0 for none.
+    ssd : SsdConfig or None
+        The SSD tier.
     """
 
     policy: PolicySpec
@@ -75,6 +79,7 @@ class AdapterConfig:
     allow_hybrid: bool = False
     tuned: TunedFile | None = None
     watch_s: float = 5.0
+    ssd: SsdConfig | None = None
 
     @property
     def choice(self) -> Choice:
@@ -130,6 +135,9 @@ def read_config(
     trusted_tags = _flag(given, "trusted_tags", faults)
     allow_hybrid = _flag(given, "allow_hybrid", faults)
     record = record_config(given.get("record"), faults)
+    ssd = None
+    if given.get("ssd") is not None:
+        ssd = SsdConfig.read(given["ssd"], '"hotset": "ssd"', faults)
     log_every = given.get("log_every", AdapterConfig.log_every)
     if type(log_every) is not int or log_every < 0:
         faults.append(
@@ -147,6 +155,7 @@ def read_config(
         allow_hybrid,
         tuned,
         float(watch_s),
+        ssd,
     )
 
 

@@ -12,6 +12,7 @@ two shapes of one copier.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -31,13 +32,26 @@ class _Copier:
         Engine blocks of a chunk.
     num_chunks : int
         Chunks of the tier.
+    memory : list of Tensor, optional
+        The tier, a tensor of (chunks, blocks_per_chunk, page bytes) for each one of the
+        engine's cache; default tensors of its own.
+    free : callable, optional
+        Gives that memory back.
     """
 
-    def __init__(self, kv_caches: Any, blocks_per_chunk: int, num_chunks: int) -> None:
+    def __init__(
+        self,
+        kv_caches: Any,
+        blocks_per_chunk: int,
+        num_chunks: int,
+        memory: list[Any] | None = None,
+        free: Callable[[], None] | None = None,
+    ) -> None:
         self._groups = kv_caches.group_data_refs
         self._blocks_per_chunk = blocks_per_chunk
         self._engine = [cache.tensor for cache in kv_caches.tensors]
-        self._tier = [
+        self._free = free
+        self._tier = memory or [
             torch.zeros(
                 (num_chunks, blocks_per_chunk, tensor.shape[1]), dtype=tensor.dtype
             )
@@ -56,6 +70,9 @@ class _Copier:
     def shutdown(self) -> None:
         """Free the tier."""
         self._tier.clear()
+        if self._free is not None:
+            self._free()
+            self._free = None
 
     def _copy(self, job_id: int, blocks: Any, chunks: Any, *, store: bool) -> bool:
         start = time.perf_counter()

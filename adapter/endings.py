@@ -95,10 +95,15 @@ class Endings:
             self.recorder.close()
 
     def _count(self, live: Live, input_tokens: int) -> None:
-        loaded = live.num_loaded * self._chunk_tokens
-        if loaded:  # the first chunk is loaded from where the GPU's hit ends
-            loaded -= live.gpu_tokens % self._chunk_tokens
-        self.tally.note_prompt(input_tokens, live.gpu_tokens, loaded)
+        from_ssd = live.num_from_ssd * self._chunk_tokens
+        from_cpu = live.num_loaded * self._chunk_tokens - from_ssd
+        # The first chunk is loaded from where the GPU's hit ends.
+        had = live.gpu_tokens % self._chunk_tokens if live.num_loaded else 0
+        if live.is_head_from_ssd:
+            from_ssd -= had
+        else:
+            from_cpu -= had
+        self.tally.note_prompt(input_tokens, live.gpu_tokens, from_cpu, from_ssd)
 
     def _ended(self, live: Live, request: Any) -> Ended:
         return Ended(

@@ -55,6 +55,14 @@ class Live:
         vLLM's own request, once it is known.
     gpu_tokens : int
         Tokens that the GPU cache had of it.
+    from_ssd : set
+        Keys that came, or are coming, from the SSD for it.
+    num_from_ssd : int
+        How many of the chunks that the tier gave were these.
+    is_head_from_ssd : bool
+        Whether the first chunk of its load was.
+    in_ssd : object
+        What the SSD tier knows of it.
     """
 
     def __init__(
@@ -70,6 +78,9 @@ class Live:
         self.arrival_s = arrival_s
         self.num_loaded = self.num_stored = self.gpu_tokens = 0
         self.asked: Any = None
+        self.num_from_ssd, self.is_head_from_ssd = 0, False
+        self.from_ssd: set[Any] = set()
+        self.in_ssd: Any = None
         self.owner = owner
         self.generation = generation
         self.is_started = False

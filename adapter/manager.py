@@ -122,8 +122,8 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         A chunk that is found stays until the request loads it or the step ends.
         """
         try:
-            status = self.driver.lookup(key)
             live = self._requests.find(req_context)
+            status = self._find(key, live)
             if compat.HAS_POSITIONS and live is not None and not live.is_started:
                 self._hear(req_context, ())
             if status is Status.HIT:
@@ -160,7 +160,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         once = list(dict.fromkeys(wanted))  # as vLLM's set of them does at the end
         slots = self.driver.pin(once)
         self._count(self.tally.note_load, slots)
-        chunk_of = dict(zip(once, slots, strict=True))
+        chunk_of = dict(zip(once, self._chunks_in(slots), strict=True))
         for key in once:
             live.loading[key] = live.loading.get(key, 0) + 1
         live.num_loaded += len(once)
@@ -199,9 +199,10 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
                 self._count(self.tally.note_refused_offer)
                 return None
             self._count(self.tally.note_store, live.tags.source_type, stored)
+            self._take_leave(live, stored)
             output = base.PrepareStoreOutput(
                 keys_to_store=stored.keys,
-                store_spec=compat.load_store_spec(stored.slots),
+                store_spec=compat.load_store_spec(self._chunks_in(stored.slots)),
                 evicted_keys=stored.evicted,
             )
             self._note_event(stored.evicted, removed=True)
@@ -235,6 +236,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
             self._count(self.tally.note_written, len(done), success)
             if success:
                 self._note_event(done, removed=False)
+                self._note_readable(live, done)
         except Exception as error:
             self._contain(error)
 
@@ -259,7 +261,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         """Return what is new since the last call; vLLM asks each step, from 0.24 on."""
         try:
             tally = self.tally
-            tally.note_faults(self.num_faults)
+            tally.note_total("policy_faults", self.num_faults)
             if self.tags.invalid:
                 tally.note_counts("invalid_tags", self.tags.invalid)
             if self.endings.recorder is not None:
@@ -280,6 +282,22 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
             self._retune(self.watcher)
         taken, self._events = self._events, None if self._events is None else []
         return taken or ()
+
+    # What a tier below this one adds
+
+    def _find(self, key: Any, live: Live | None) -> Status:
+        """Return what a look-up finds."""
+        return self.driver.lookup(key)
+
+    def _chunks_in(self, slots: list[int]) -> list[int]:
+        """Return the chunks of vLLM's memory that slots lie in."""
+        return slots
+
+    def _take_leave(self, live: Live, stored: Stored[Any]) -> None:
+        """Note what a store evicted, before anything is written there."""
+
+    def _note_readable(self, live: Live, keys: list[Any]) -> None:
+        """Note chunks that were stored."""
 
     # Inside
 

@@ -6,7 +6,7 @@ tier as for vLLM's own spec, and the ``"hotset"`` key holds policy and admission
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from hotset.adapter import compat
@@ -32,6 +32,14 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
         If vLLM's own keys are wrong; names everything that is wrong, the ``"hotset"``
         key included.
     """
+
+    def __new__(cls, *arguments: Any) -> HotsetOffloadingSpec:
+        """Return a spec of the class that the configuration needs."""
+        if cls is HotsetOffloadingSpec and _asks_for_ssd(*arguments):
+            from hotset.adapter.ssd.vllm_spec import HotsetSsdSpec
+
+            return object.__new__(HotsetSsdSpec)
+        return object.__new__(cls)
 
     def __init__(self, *arguments: Any) -> None:
         extra_config = compat.extra_config_of(*arguments)
@@ -70,7 +78,7 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             driver: PolicyDriver[Any] = PolicyDriver(
                 config.policy,
                 config.params,
-                compat.num_chunks(self),
+                self._capacity(config),
                 config.admission,
                 config.admission_params,
             )
@@ -84,13 +92,14 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             tally = Tally(
                 driver, config.log_every, compat.chunk_tokens(self), compat.LOG
             )
-            self._hotset_manager = HotsetManager(
-                driver,
-                compat.events_enabled(self),
-                config.trusted_tags,
-                tally,
-                self._endings(config.record, tally),
-                _watcher(config),
+            self._hotset_manager = self._make_manager(
+                config,
+                driver=driver,
+                enable_events=compat.events_enabled(self),
+                trusted_tags=config.trusted_tags,
+                tally=tally,
+                endings=self._endings(config.record, tally),
+                watcher=_watcher(config),
             )
         return self._hotset_manager
 
@@ -112,7 +121,10 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             from hotset.adapter.cpu_worker import CpuTransferWorker
 
             self._hotset_worker = CpuTransferWorker(
-                kv_caches, compat.blocks_per_chunk(self), compat.num_chunks(self)
+                kv_caches,
+                compat.blocks_per_chunk(self),
+                compat.num_chunks(self),
+                *self._cpu_memory(kv_caches),
             )
         return self._hotset_worker
 
@@ -128,10 +140,29 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
             from hotset.adapter.cpu_worker import CpuTransferHandler
 
             self._hotset_worker = CpuTransferHandler(
-                kv_caches, compat.blocks_per_chunk(self), compat.num_chunks(self)
+                kv_caches,
+                compat.blocks_per_chunk(self),
+                compat.num_chunks(self),
+                *self._cpu_memory(kv_caches),
             )
         for ends in compat.transfer_ends():
             yield *ends, self._hotset_worker
+
+    def _capacity(self, config: Any) -> int:
+        """Return the slots of the CPU tier."""
+        return compat.num_chunks(self)
+
+    def _make_manager(self, config: Any, **tier: Any) -> Any:
+        from hotset.adapter.manager import HotsetManager
+
+        return HotsetManager(**tier)
+
+    def _cpu_memory(self, kv_caches: Any) -> tuple[Any, Any]:
+        """Return the CPU tier's memory and what frees it; None for memory of its own.
+
+        On the CPU build only.
+        """
+        return None, None
 
     def _endings(self, config: Any, tally: Any) -> Any:
         """Return what counts requests at their ends and records them."""
@@ -169,6 +200,11 @@ def _hotset_faults(extra_config: Any) -> list[str]:
     except PolicyError as error:
         return str(error).splitlines()
     return []
+
+
+def _asks_for_ssd(*arguments: Any) -> bool:
+    hotset = compat.extra_config_of(*arguments).get("hotset")
+    return isinstance(hotset, Mapping) and hotset.get("ssd") is not None
 
 
 def _watcher(config: Any) -> Any:

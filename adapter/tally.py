@@ -53,6 +53,8 @@ class Tally:
         Sums by (name, label values) since the start.
     num_misses : int
         Look-ups of chunks that could not be loaded.
+    more_gauges : dict
+        How things stand with somebody else, shown as well.
     """
 
     def __init__(
@@ -75,6 +77,7 @@ class Tally:
         self._chunk_tokens = chunk_tokens
         self._log = log
         self._clock = clock
+        self.more_gauges: dict[str, float] = {}
         self._line: Counter[str] = Counter()
         self._may_warn = True  # until the first load
         capacity = driver.capacity
@@ -92,19 +95,21 @@ class Tally:
         """Count what an offer led to."""
         self._add("refused_chunks", stored.refused_by_admission, ("admission",))
         self._add("refused_chunks", stored.refused_by_policy, ("policy",))
-        if stored.freed:
-            freed = np.array(stored.freed, np.int32)
-            reason = "fallback" if self.driver.fallen_back else "policy"
-            self._by_source("evictions", freed, reason)
-            self._by_source("dropped_unused", freed[self._is_unused[freed]])
+        self._note_taken(source_type, stored)
         if stored.slots:
-            slots = np.array(stored.slots, np.int32)
-            self._num_pending += len(slots)
-            self._source[slots] = source_type
-            self._is_unused[slots] = True
-            self._used_s[slots] = self._clock()
-            self._add("stores", len(slots), (SOURCES[source_type],))
+            self._add("stores", len(stored.slots), (SOURCES[source_type],))
             self._warn_of_no_loads()
+
+    def note_promotion(self, source_type: int, stored: Stored[Any]) -> None:
+        """Count chunks that are read from SSD, and what was evicted for them."""
+        self._note_taken(source_type, stored)
+        self._add("promotions", len(stored.slots))
+
+    def note_arrival(self, count: int, success: bool) -> None:
+        """Count chunks that were read from SSD, or not."""
+        self._num_pending -= count
+        if not success:
+            self._add("failed_promotions", count)
 
     def note_refused_offer(self) -> None:
         """Count an offer that did not fit."""
@@ -141,11 +146,15 @@ class Tally:
         if self._log_every and self._line["requests"] >= self._log_every:
             self._say_line()
 
-    def note_prompt(self, input_tokens: int, gpu_tokens: int, cpu_tokens: int) -> None:
+    def note_prompt(
+        self, input_tokens: int, gpu_tokens: int, cpu_tokens: int, ssd_tokens: int = 0
+    ) -> None:
         """Count a prompt's tokens by where their KV came from."""
-        gpu = min(max(gpu_tokens, 0), input_tokens)
-        cpu = min(max(cpu_tokens, 0), input_tokens - gpu)
-        parts = (gpu, cpu, input_tokens - gpu - cpu)
+        rest, parts = input_tokens, []
+        for tokens in (gpu_tokens, cpu_tokens, ssd_tokens):
+            parts.append(min(max(tokens, 0), rest))
+            rest -= parts[-1]
+        parts.append(rest)
         by_outcome = dict(zip(TOKENS, parts, strict=True))
         for outcome, count in by_outcome.items():
             self._add("tokens", count, (outcome,))
@@ -156,15 +165,14 @@ class Tally:
     def note_counts(self, name: str, counts: Mapping[str, int]) -> None:
         """Take over counts that somebody else keeps, by one label."""
         for label, count in counts.items():
-            key = (name, (label,))
-            self._add(name, count - self._polled.get(key, 0), (label,))
-            self._polled[key] = count
+            self.note_total(name, count, (label,))
 
-    def note_faults(self, count: int) -> None:
-        """Take over how often policy and adapter have failed."""
-        key = ("policy_faults", _NO_LABELS)
-        self._add(*key[:1], count - self._polled.get(key, 0))
-        self._polled[key] = count
+    def note_total(
+        self, name: str, count: int, labels: tuple[str, ...] = _NO_LABELS
+    ) -> None:
+        """Take over a count that somebody else keeps."""
+        self._add(name, count - self._polled.get((name, labels), 0), labels)
+        self._polled[name, labels] = count
 
     def gauges(self) -> dict[str, float]:
         """Return how things stand."""
@@ -176,6 +184,7 @@ class Tally:
             "pinned": max(0, held - self._num_pending),
             "pending": self._num_pending,
             "fallen_back": int(self.driver.fallen_back),
+            **self.more_gauges,
         }
 
     def drain(self, stats: Any) -> None:
@@ -192,6 +201,20 @@ class Tally:
                 self._shown[name] = value
 
     # Inside
+
+    def _note_taken(self, source_type: int, stored: Stored[Any]) -> None:
+        """Note what is in slots now, and count what left them."""
+        if stored.freed:
+            freed = np.array(stored.freed, np.int32)
+            reason = "fallback" if self.driver.fallen_back else "policy"
+            self._by_source("evictions", freed, reason)
+            self._by_source("dropped_unused", freed[self._is_unused[freed]])
+        if stored.slots:
+            slots = np.array(stored.slots, np.int32)
+            self._num_pending += len(slots)
+            self._source[slots] = source_type
+            self._is_unused[slots] = True
+            self._used_s[slots] = self._clock()
 
     def _add(self, name: str, count: int, labels: tuple[str, ...] = _NO_LABELS) -> None:
         if count > 0:
@@ -211,8 +234,8 @@ class Tally:
         gauges = self.gauges()
         self._log.info(
             "hotset: %d requests: of their prompt tokens %s from the GPU cache, %s "
-            "from the CPU tier, %s computed; %d of %d chunks resident, %d stored, %d "
-            "evicted, %d of these unused",
+            "from the CPU tier, %s from SSD, %s computed; %d of %d chunks resident, %d "
+            "stored, %d evicted, %d of these unused",
             line["requests"],
             *shares,
             gauges["resident"],

@@ -308,15 +308,24 @@ class PolicyDriver(Generic[K]):
         list of keys or None
             None where there are not n such blocks; then nothing has changed.
         """
+        freed = self.displace(n, protected)
+        return None if freed is None else freed[0]
+
+    def displace(
+        self, n: int, protected: Iterable[K] = ()
+    ) -> tuple[list[K], list[int]] | None:
+        """Evict as `evict` does; return the keys and the slots that they were in."""
         if n <= 0:
-            return []
+            return [], []
         kept = self._map.resident(protected)
         self._run(block, self._slots, kept)
         try:
             victims = self._cache.evict(n, self._now())
         finally:
             self._run(unblock, self._slots, kept)
-        return None if victims is None else self._map.forget(victims)
+        if victims is None:
+            return None
+        return self._map.forget(victims), victims.tolist()
 
     def remove(self, keys: Iterable[K]) -> None:
         """Take resident blocks out, whatever their state."""

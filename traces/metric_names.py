@@ -13,7 +13,7 @@ from typing import Literal
 PREFIX = "vllm:hotset_"
 
 # What happened to a prompt's tokens; these add up to its length.
-TOKENS = ("gpu_hit", "cpu_hit", "computed")
+TOKENS = ("gpu_hit", "cpu_hit", "ssd_hit", "computed")
 
 
 @dataclass(frozen=True)

@@ -157,8 +157,8 @@ def test_evictions_after_a_fault_are_of_the_fallback():
     tier.store([1, 2])
     tier.driver.fall_back()
     tier.store([3])
-    tier.tally.note_faults(1)
-    tier.tally.note_faults(1)
+    tier.tally.note_total("policy_faults", 1)
+    tier.tally.note_total("policy_faults", 1)
     stats = tier.drained()
     assert stats.counters["evictions", ("none", "fallback")] == 1
     assert stats.counters["policy_faults", ()] == 1
@@ -260,7 +260,7 @@ def test_what_is_counted_is_declared():
     tier.offer([11])
     tier.tally.note_prompt(9, 4, 3)
     tier.tally.note_end()
-    tier.tally.note_faults(2)
+    tier.tally.note_total("policy_faults", 2)
     tier.written([], success=False)
     tier.tally.note_reset(tier.driver.resident_slots())
     declared = {metric.name: metric for metric in METRICS}

@@ -38,15 +38,19 @@ init_none_hash(sha256)
 _HASHER = get_request_block_hasher(BLOCK, sha256)
 
 
-def new_worker(caches, blocks_per_chunk, num_chunks):
+def new_worker(caches, blocks_per_chunk, num_chunks, *memory):
     """The adapter's CPU worker in the shape of this version: (store, load, worker)."""
     from hotset.adapter import compat, cpu_worker
 
     if compat.HAS_WORKER:
-        worker = cpu_worker.CpuTransferWorker(caches, blocks_per_chunk, num_chunks)
+        worker = cpu_worker.CpuTransferWorker(
+            caches, blocks_per_chunk, num_chunks, *memory
+        )
         return worker.submit_store, worker.submit_load, worker
 
-    handler = cpu_worker.CpuTransferHandler(caches, blocks_per_chunk, num_chunks)
+    handler = cpu_worker.CpuTransferHandler(
+        caches, blocks_per_chunk, num_chunks, *memory
+    )
 
     def transfer(job_id, source, target):
         return handler.transfer_async(job_id, (source, target))
@@ -68,13 +72,13 @@ class Job:
 class Worker:
     """One rank: its cache, its tier, its transfers."""
 
-    def __init__(self, rank, gpu_blocks, blocks_per_chunk, num_chunks):
+    def __init__(self, rank, gpu_blocks, blocks_per_chunk, num_chunks, memory_of):
         self.rank = rank
         self.caches = gpu_cache(gpu_blocks)
         self.rows = self.caches.tensors[0].tensor
         self.jobs = []
         self._store, self._load, self._worker = new_worker(
-            self.caches, blocks_per_chunk, num_chunks
+            self.caches, blocks_per_chunk, num_chunks, *memory_of(rank, self.caches)
         )
 
     def finish(self, jobs):
@@ -149,10 +153,10 @@ class CoreEngine:
         self.connector = self.scheduler.connector.connector_scheduler
         self.manager = self.connector.manager
         self.driver = self.manager.driver
-        assert self.driver.capacity == chunks
+        assert self.driver.capacity == chunks - self.num_spare
         self.store_steps, self.load_steps = store_steps, load_steps
         self.workers = [
-            Worker(rank, gpu_blocks, blocks_per_chunk, chunks)
+            Worker(rank, gpu_blocks, blocks_per_chunk, chunks, self.memory_of)
             for rank in range(tensor_parallel)
         ]
         self.now = 0
@@ -169,6 +173,12 @@ class CoreEngine:
         self.num_preempted = self.num_loads = self.num_refused = 0
         self._receiving = {}  # request to ranks that have not loaded for it yet
         self._watch()
+
+    num_spare = 0  # chunks that are no slots
+
+    def memory_of(self, rank, caches):
+        """Memory of a worker's tier, and what frees it; none for memory of its own."""
+        return ()
 
     def _watch(self):
         """Note the calls that move chunks, and what each store offer leads to."""

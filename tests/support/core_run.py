@@ -8,11 +8,17 @@ import sys
 import traceback
 from pathlib import Path
 
-from support import core_checks, core_hybrid, core_scenarios, core_watching
+from support import (
+    core_checks,
+    core_hybrid,
+    core_scenarios,
+    core_ssd,
+    core_watching,
+)
 
 VERSION = core_scenarios.VERSION
 SCENARIOS = core_scenarios.SCENARIOS
-assert core_checks and core_hybrid and core_watching
+assert core_checks and core_hybrid and core_ssd and core_watching
 
 
 def main():

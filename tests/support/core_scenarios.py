@@ -247,11 +247,11 @@ def tensor_parallel():
     return [engine]
 
 
-def soak(count, chunks, seed, **settings):
+def soak(count, chunks, seed, make_engine=CoreEngine, **settings):
     """Serve random requests, with aborts and preemptions, and return the engine."""
     draw = random.Random(seed)
     make = prompts(seed + 1)
-    engine = CoreEngine(chunks, 24, step_tokens=256, max_requests=6, **settings)
+    engine = make_engine(chunks, 24, step_tokens=256, max_requests=6, **settings)
     prefixes = [make(draw.randrange(1, 9) * BLOCK) for _ in range(24)]
     sent = 0
     while sent < count or engine.is_busy():

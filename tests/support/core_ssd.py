@@ -1,0 +1,467 @@
+"""Scenarios on each vLLM: an SSD tier behind the CPU tier, real files, real threads.
+
+Steps of the scheduler wait for the SSD, so that every run and every version sees its
+operations end at the same points.
+"""
+
+import os
+import tempfile
+from functools import partial
+
+from support.core_config import BLOCK, PAGE
+from support.core_engine import CoreEngine
+from support.core_scenarios import (
+    ABORTS_WAITING,
+    RESETS_IN_FLIGHT,
+    prompts,
+    scenario,
+    soak,
+)
+
+from hotset.adapter.errors import AdapterError
+from hotset.adapter.ssd import vllm_spec, vllm_tiering
+from hotset.adapter.ssd.jobs import JobDone
+
+WAIT_S = 60.0
+SLOT = 2 * PAGE  # bytes on SSD for a chunk of one block, at most
+
+
+class SsdEngine(CoreEngine):
+    """A core engine whose CPU tier is in shared memory, with an SSD tier behind it.
+
+    Parameters
+    ----------
+    chunks : int
+        Chunks of the CPU tier, the spare ones included.
+    folder : path
+        Where the SSD tier is.
+    ssd : dict
+        More of its configuration.
+    """
+
+    def __init__(self, chunks, gpu_blocks, folder, ssd=None, hotset=None, **settings):
+        ssd = {"path": str(folder), "max_bytes": 200 * SLOT, **(ssd or {})}
+        if ssd.get("mode") == "demote":
+            self.num_spare = max(1, int(ssd.get("staging_share", 0.125) * chunks))
+        made, get_manager = [], vllm_spec.HotsetSsdSpec.get_manager
+
+        def noted(spec):
+            made.append(spec)
+            return get_manager(spec)
+
+        vllm_spec.HotsetSsdSpec.get_manager = noted
+        self._made = made
+        try:
+            hotset = {"ssd": ssd, **(hotset or {})}
+            super().__init__(chunks, gpu_blocks, hotset, **settings)
+        finally:
+            vllm_spec.HotsetSsdSpec.get_manager = get_manager
+        self.spec = made[0]
+        self.ssd, self.cache = self.manager.ssd, self.manager.ssd.cache
+        self.waits = True
+        self.load_sources = []
+
+    def memory_of(self, rank, caches):
+        spec = self._made[0]
+        parallel = vllm_tiering.engine_config_of(spec).parallel_config
+        before, parallel.rank = parallel.rank, rank
+        views, region = vllm_tiering.worker_views(spec, caches)
+        parallel.rank = before
+        return views, region.cleanup
+
+    def step(self):
+        if self.waits:
+            assert self.cache.drain(WAIT_S)
+        super().step()
+
+    def settle(self):
+        """Let the SSD tier end what is under way."""
+        self.manager.on_schedule_end()
+        for _ in range(3):
+            assert self.cache.drain(WAIT_S)
+            self.manager.take_events()
+
+    def close(self):
+        """As vLLM ends: workers, then the manager."""
+        self.settle()
+        for worker in self.workers:
+            worker._worker.shutdown()
+        self.manager.shutdown()
+
+    def tokens(self, outcome):
+        """Prompt tokens of ended requests by where their KV came from."""
+        return self.manager.tally.totals["tokens", (outcome,)]
+
+    def accounts(self):
+        if self.ssd.num_jobs:
+            self.settle()
+        return {
+            **super().accounts(),
+            "ssd_jobs": self.ssd.num_jobs,
+            "ssd_faults": self.manager.num_ssd_faults,
+        }
+
+
+def folders():
+    """A folder that goes with the scenario's end."""
+    return tempfile.TemporaryDirectory(prefix="hotset-ssd-")
+
+
+def turns(engine, make, count=4):
+    """Requests in turn, each of which the GPU cache forgets; what each one hit."""
+    a, b, c = make(150), make(190), make(100)
+    for turn in range(count):
+        for name, prompt in (("a", a), ("b", b), ("c", c)):
+            engine.serve(f"{name} {turn}", prompt)
+            engine.reset_gpu()
+            engine.settle()
+    engine.serve("last", make(40))
+    return [engine.cached[f"{name} {count - 1}"] for name in "abc"]
+
+
+@scenario
+def ssd_evict_promote():
+    """What the CPU tier evicts comes back from SSD, in both modes, and is counted."""
+    engines = []
+    for mode in ("write-through", "demote"):
+        with folders() as folder:
+            ssd = {"mode": mode, "staging_share": 0.5}
+            chunks = 6 if mode == "write-through" else 12
+            engine = SsdEngine(chunks, 12, folder, ssd)
+            # All but the last token of whole prompts' full blocks.
+            assert turns(engine, prompts(31)) == [4 * BLOCK, 5 * BLOCK, 3 * BLOCK]
+            assert engine.num_refused == 0
+            by_tier = {o: engine.tokens(o) for o in ("gpu_hit", "cpu_hit", "ssd_hit")}
+            assert sum(by_tier.values()) == sum(engine.cached.values()), by_tier
+            assert by_tier["ssd_hit"] > 10 * BLOCK, by_tier
+            total = engine.manager.tally.total
+            assert total("promotions") >= by_tier["ssd_hit"] // BLOCK
+            assert total("failed_promotions") == 0
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_restart():
+    """Another engine on the same path: hits from SSD, nothing computed again."""
+    engines = []
+    with folders() as folder:
+        a = prompts(32)(6 * BLOCK + 3)
+        for number in range(3):
+            engine = SsdEngine(12, 20, folder)
+            cached = engine.serve(f"a {number}", a)
+            assert cached == (6 * BLOCK if number else 0)
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_failed_loads():
+    """Loads that fail, or are not begun: misses, computed again; the next one hits."""
+    engines = []
+    for way in ("refused", "failed", "some failed"):
+        with folders() as folder:
+            engine = SsdEngine(6, 12, folder)
+            make = prompts(33)
+            a, b = make(150), make(190)
+            engine.serve("a", a)
+            engine.settle()
+            engine.serve("b", b)
+            engine.reset_gpu()
+            engine.settle()
+            load, finished = engine.cache.load, engine.cache.finished
+            if way == "refused":
+                engine.cache.load = lambda *args: False
+            else:
+                engine.cache.finished = failing(finished, every=way == "failed")
+            hit = engine.serve("a again", a)
+            # Of four chunks the first is in the CPU tier.
+            assert hit == (2 * BLOCK if way == "some failed" else BLOCK), (way, hit)
+            engine.cache.load, engine.cache.finished = load, finished
+            engine.serve("b again", b)
+            engine.settle()
+            engine.reset_gpu()
+            engine.serve("a at last", a)
+            assert engine.cached["a at last"] == 4 * BLOCK
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+def failing(finished, every):
+    """Reports in which loads failed: all chunks, or those behind the first."""
+
+    def reported():
+        reports = []
+        for report in finished():
+            kept = 0 if every else 1
+            failed = [*report.failed, *report.done[kept:]]
+            reports.append(JobDone(report.job, report.done[:kept], failed))
+        return reports
+
+    return reported
+
+
+@scenario
+def ssd_never_reported():
+    """Operations without a report are given up; one that comes late does no harm."""
+    engines = []
+    for mode in ("write-through", "demote"):
+        with folders() as folder:
+            ssd = {"mode": mode, "staging_share": 0.5}
+            chunks = 6 if mode == "write-through" else 12
+            engine = SsdEngine(chunks, 14, folder, ssd)
+            make = prompts(34)
+            a, b = make(150), make(190)
+            for name, prompt in (("a", a), ("b", b)):
+                engine.serve(name, prompt)
+                engine.reset_gpu()
+                engine.settle()
+            now = [0.0]
+            engine.ssd._clock = lambda now=now: now[0]
+            late, finished = [], engine.cache.finished
+
+            def hold(late=late, finished=finished):
+                late.extend(finished())
+                return []
+
+            engine.cache.finished = hold
+            engine.submit("a again", a)
+            for _ in range(5):
+                engine.step()
+            assert "a again" not in engine.scheduled
+            now[0] += 1000.0
+            engine.run()
+            assert engine.cached["a again"] == BLOCK
+            assert engine.ssd.counts["overdue"] > 0
+            # Others are served meanwhile, without what is held.
+            engine.serve("c", make(100))
+            assert late
+
+            def release(late=late, finished=finished):
+                engine.cache.finished = finished
+                return [*late, *finished()]
+
+            engine.cache.finished = release
+            engine.settle()
+            assert engine.ssd.num_jobs == 0
+            engine.reset_gpu()
+            engine.serve("a at last", a)
+            engine.serve("b at last", b)
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_abort():
+    """Clients go away while they wait for promotions, or load what was promoted."""
+    engines = []
+    for steps in range(5):
+        with folders() as folder:
+            engine = SsdEngine(8, 16, folder, load_steps=2)
+            make = prompts(35)
+            a, b = make(150), make(270)
+            for name, prompt in (("a", a), ("b", b)):
+                engine.serve(name, prompt)
+                engine.reset_gpu()
+                engine.settle()
+            engine.submit("gone", a, outputs=4)
+            engine.submit("stays", make(2 * BLOCK + 5), outputs=2)
+            for _ in range(steps):
+                engine.step()
+            if "gone" in engine.scheduled or ABORTS_WAITING:
+                engine.abort("gone")
+            engine.run()
+            engine.reset_gpu()
+            engine.settle()
+            hit = engine.serve("again", a)
+            assert hit == 4 * BLOCK, (steps, hit)
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_reset_in_flight():
+    """Resets while the SSD reads and writes: nothing is found, no row is used twice."""
+    engines = []
+    for kind in ("idle", "write", "load"):
+        with folders() as folder:
+            engine = SsdEngine(8, 20, folder, store_steps=2, load_steps=2)
+            make = prompts(36)
+            a, b = make(4 * BLOCK + 3), make(6 * BLOCK + 3)
+            finished, late = engine.cache.finished, []
+
+            def hold(late=late, finished=finished):
+                late.extend(finished())
+                return []
+
+            if kind == "write":
+                engine.cache.finished = hold
+            engine.serve("a", a)
+            engine.serve("b", b)
+            engine.reset_gpu()
+            if kind != "write":
+                engine.settle()
+            if kind == "load":
+                engine.cache.finished = hold
+                engine.submit("a again", a)
+                engine.step()
+                engine.step()
+                if not RESETS_IN_FLIGHT:
+                    engine.abort("a again")
+                    engine.run()
+                assert engine.ssd.num_jobs == 1
+            engine.reset_tier()
+            assert engine.ssd.num_jobs > 0 or kind == "idle"
+            engine.submit("c", make(5 * BLOCK + 1))
+            engine.run()
+
+            def release(late=late, finished=finished):
+                return [*late, *finished()]
+
+            engine.cache.finished = release
+            engine.settle()
+            engine.cache.finished = finished
+            engine.reset_gpu()
+            assert engine.serve("b at last", b) == 0
+            engine.reset_gpu()
+            engine.settle()
+            assert engine.serve("b once more", b) == 6 * BLOCK
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_no_room():
+    """All of the CPU tier is in use: what is on SSD is missed, nobody waits."""
+    with folders() as folder:
+        engine = SsdEngine(6, 30, folder, load_steps=6)
+        make = prompts(37)
+        a, b = make(150), make(190)
+        for name, prompt in (("a", a), ("b", b), ("a again", a)):
+            engine.serve(name, prompt)
+            engine.reset_gpu()
+            engine.settle()
+        engine.submit("a loads", a)
+        engine.step()
+        engine.submit("b waits", b)
+        engine.run()
+        assert engine.cached["a loads"] == 4 * BLOCK
+        assert engine.cached["b waits"] < 5 * BLOCK
+        assert engine.ssd.counts["refused_promotions"] > 0
+        engine.close()
+        return [engine]
+
+
+@scenario
+def ssd_broken():
+    """The cache fails in each of its calls: serving goes on without it."""
+    engines = []
+    for verb in ("lookup", "on_request", "store", "load", "finished"):
+        with folders() as folder:
+            engine = SsdEngine(6, 12, folder)
+            make = prompts(38)
+            a, b = make(150), make(190)
+            for name, prompt in (("a", a), ("b", b)):
+                engine.serve(name, prompt)
+                engine.reset_gpu()
+                engine.settle()
+
+            def fail(*args):
+                raise RuntimeError("planted")
+
+            setattr(engine.cache, verb, fail)
+            for turn in range(2):
+                engine.serve(f"a {turn}", a)
+                engine.reset_gpu()
+                engine.serve(f"c {turn}", make(170))
+                engine.reset_gpu()
+            assert engine.manager.num_ssd_faults > 0
+            assert engine.manager.num_faults == 0
+            engine.manager.num_ssd_faults = 0  # as the accounts want it
+            delattr(engine.cache, verb)
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_random_requests():
+    """Concurrent requests, aborts, preemptions; SSD operations end when they end."""
+    engines = []
+    for seed, mode in enumerate(("write-through", "demote")):
+        with folders() as folder:
+            ssd = {"mode": mode, "staging_share": 0.4, "max_bytes": 60 * SLOT}
+            engine = soak(
+                120,
+                14,
+                seed + 40,
+                make_engine=partial(SsdEngine, folder=folder, ssd=ssd),
+                store_steps=2,
+                load_steps=2,
+            )
+            engine.settle()
+            assert engine.num_preempted > 0
+            assert engine.manager.tally.total("promotions") > 5
+            assert engine.tokens("ssd_hit") > 0
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_ranks_and_chunks():
+    """Two ranks, and three blocks a chunk: a row holds all that a chunk is made of."""
+    engines = []
+    for settings in ({"tensor_parallel": 2}, {"blocks_per_chunk": 3}):
+        with folders() as folder:
+            size = 3 if "blocks_per_chunk" in settings else 1
+            engine = SsdEngine(6, 40, folder, load_steps=1, **settings)
+            make = prompts(39)
+            a, b = make(3 * size * BLOCK + 9), make(5 * size * BLOCK + 9)
+            for turn in range(3):
+                for name, prompt in (("a", a), ("b", b)):
+                    engine.serve(f"{name} {turn}", prompt)
+                    engine.reset_gpu()
+                    engine.settle()
+            assert engine.cached["a 2"] == 3 * size * BLOCK
+            assert engine.manager.tally.total("promotions") > 2
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_wrong_configuration():
+    """One clear line each: a random hash seed, a wrong key."""
+    with folders() as folder:
+        for ssd, wanted in (
+            ({"max_byte": "1GiB"}, "did you mean 'max_bytes'"),
+            ({"mode": "demoted"}, "did you mean 'demote'"),
+        ):
+            try:
+                SsdEngine(6, 12, folder, ssd)
+            except AdapterError as error:
+                assert wanted in str(error), error
+            else:
+                raise AssertionError(f"{ssd} was taken")
+        seed = os.environ.pop("PYTHONHASHSEED")
+        try:
+            engine = SsdEngine(6, 12, folder, {"ephemeral": True})
+            is_random = vllm_tiering.hash_seed(engine.spec) is None
+            engine.close()
+            try:
+                SsdEngine(6, 12, folder).close()
+            except AdapterError as error:
+                assert is_random
+                assert "PYTHONHASHSEED" in str(error)
+            else:
+                assert not is_random
+        finally:
+            os.environ["PYTHONHASHSEED"] = seed
+    return []
