@@ -52,6 +52,65 @@ class Metric:
 _SOURCE = ("source_type",)
 _MINUTE, _HOUR = 60.0, 3600.0
 
+_SSD: tuple[tuple[str, Literal["counter", "gauge"], str, tuple[str, ...]], ...] = (
+    ("promotions", "counter", "chunks that were sent for from SSD", ()),
+    (
+        "failed_promotions",
+        "counter",
+        "chunks that were sent for and did not come: misses",
+        (),
+    ),
+    (
+        "refused_promotions",
+        "counter",
+        "chunks on SSD that found no place in the CPU tier, or were not read",
+        (),
+    ),
+    (
+        "ssd_writes",
+        "counter",
+        "chunks that were given to the SSD, when stored or when evicted",
+        ("mode",),
+    ),
+    (
+        "ssd_unstaged",
+        "counter",
+        "chunks not written since too much of the CPU tier was being written",
+        (),
+    ),
+    (
+        "ssd_overdue",
+        "counter",
+        "chunks of transfers that were not reported in time",
+        (),
+    ),
+    ("ssd_lookups", "counter", "look-ups of chunks on SSD", ("outcome",)),
+    ("ssd_loads", "counter", "reads from SSD by how they ended", ("outcome",)),
+    (
+        "ssd_stores",
+        "counter",
+        "chunks offered to the SSD by what became of them",
+        ("outcome",),
+    ),
+    ("ssd_evictions", "counter", "chunks that left the SSD", ("reason",)),
+    ("ssd_bytes", "counter", "bytes read and written", ("direction",)),
+    ("ssd_faults", "counter", "failures of the SSD tier's code", ("where",)),
+    (
+        "ssd_pauses",
+        "counter",
+        "times that a failing or slow disk was left alone",
+        ("direction",),
+    ),
+    ("ssd_capacity", "gauge", "chunks that fit on SSD", ()),
+    ("ssd_resident", "gauge", "chunks that can be read from SSD", ()),
+    ("ssd_pending", "gauge", "chunks that are being written to SSD", ()),
+    ("ssd_queued_bytes", "gauge", "bytes of writes under way", ()),
+    ("ssd_slot_file_bytes", "gauge", "bytes of files on SSD", ()),
+    ("ssd_reads_paused", "gauge", "1 while nothing is read from SSD", ()),
+    ("ssd_writes_paused", "gauge", "1 while nothing is written to SSD", ()),
+    ("ssd_fallen_back", "gauge", "1 once LRU took over on SSD", ()),
+)
+
 METRICS = (
     Metric("capacity", "gauge", "chunks that fit into the CPU tier"),
     Metric("resident", "gauge", "chunks in the CPU tier, in any state"),
@@ -122,5 +181,9 @@ METRICS = (
         "new policy files that were applied or refused",
         ("outcome",),
         is_simulated=False,
+    ),
+    *(
+        Metric(name, kind, about, labels, is_simulated=False)
+        for name, kind, about, labels in _SSD
     ),
 )

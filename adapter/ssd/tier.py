@@ -1,9 +1,9 @@
 """Chunks on their way between the CPU tier and the SSD cache; knows no vLLM.
 
-The CPU tier's memory has a row for each chunk. A slot of the driver lies in some row,
-which one is kept here: so a row stays as it is for as long as the SSD reads or writes
-it, whatever becomes of its slot, and nothing is ever copied or awaited on the
-scheduler's thread.
+The CPU tier's memory has a row for each chunk, and which row a slot of the driver lies
+in can change (`hotset.adapter.ssd.tier_rows`): so a row stays as it is for as long as
+the SSD reads or writes it, whatever becomes of its slot, and nothing is ever copied or
+awaited on the scheduler's thread.
 
 - Write-through: what the engine has stored is written to SSD, pinned meanwhile.
 - Demotion: a victim's row is exchanged for a spare one and written. Victims beyond the
@@ -19,63 +19,20 @@ not given back is never used, for as long as that takes.
 
 from __future__ import annotations
 
-import logging
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from hotset.adapter.live import Live
 from hotset.adapter.ssd.cache import SsdCache
+from hotset.adapter.ssd.tier_jobs import LOAD, PINNED, SPARE, InSsd, Promotion, TierJob
+from hotset.adapter.ssd.tier_rows import TierRows
 from hotset.policies.driver import PolicyDriver
 from hotset.policies.outcomes import Status, Stored
 from hotset.policies.request import Request
 
-_LOG = logging.getLogger(__name__)
-
 WRITE_THROUGH, DEMOTE = "write-through", "demote"
-_LOAD, _PINNED, _SPARE = "load", "pinned", "spare"
-
-
-@dataclass
-class _Promotion:
-    """What one request wants from SSD, in the order of its look-ups."""
-
-    live: Live
-    keys: list[bytes] = field(default_factory=list)
-
-
-@dataclass
-class _Job:
-    """An operation of the SSD cache.
-
-    Attributes
-    ----------
-    kind : {"load", "pinned", "spare"}
-        A promotion; a store from a pinned slot; a store from a row without a slot.
-    row_of : dict
-        Rows that the cache may touch, by key.
-    due_s : float
-        When it is overdue.
-    is_orphan : bool
-        Whether a reset has taken its slots: placeholders keep their rows.
-    """
-
-    kind: str
-    row_of: dict[bytes, int]
-    due_s: float
-    is_orphan: bool = False
-    is_overdue: bool = False
-
-
-@dataclass
-class _InSsd:
-    """What is known of a request here."""
-
-    request: Request
-    told: int = 0  # keys that the cache has heard of
-    promoted_in: int | None = None  # step of its promotions
 
 
 class SsdTier:
@@ -110,9 +67,8 @@ class SsdTier:
         self.driver = driver
         self.mode = mode
         self.counts: Counter[str] = Counter()
-        self._rows = rows
-        self._row_of = list(range(driver.capacity))
-        self._spare = deque(range(driver.capacity, len(rows)))
+        self.num_written = 0
+        self._rows = TierRows(driver, rows)
         self._depths = [0] * driver.capacity  # of the slots' chunks
         self._num_pinned, self._most_pinned = 0, max(1, driver.capacity // 2)
         self._load_s, self._store_s = deadlines_s
@@ -120,12 +76,11 @@ class SsdTier:
         self._on_arrived: Callable[[list[bytes], bool], None] | None = None
         self._is_stopped = False
         self._clock = clock
-        self._jobs: dict[int, _Job] = {}
+        self._jobs: dict[int, TierJob] = {}
         self._num_jobs = 0
-        self._wanted: dict[int, _Promotion] = {}  # by the identity of the request
+        self._wanted: dict[int, Promotion] = {}  # by the identity of the request
         self._coming: dict[bytes, bool] = {}  # key to whether it is given up
         self._step = 0
-        self._held: dict[int, bytes] = {}  # rows, by the placeholders in their slots
         self._steps_of_flush = 0
 
     @property
@@ -143,7 +98,21 @@ class SsdTier:
 
     def rows_of(self, slots: Iterable[int]) -> list[int]:
         """Return the rows of slots."""
-        return list(map(self._row_of.__getitem__, slots))
+        return self._rows.of(slots)
+
+    def statistics(self) -> dict[tuple[str, tuple[str, ...]], int]:
+        """Return what was counted here and by the cache, since the start."""
+        counts: dict[tuple[str, tuple[str, ...]], int] = {}
+        for name, count in self.counts.items():
+            counts[name, ()] = count
+        counts["ssd_writes", (self.mode,)] = self.num_written
+        for (name, label), count in self.cache.statistics().items():
+            counts[f"ssd_{name}", (label,)] = count
+        return counts
+
+    def gauges(self) -> dict[str, float]:
+        """Return how things stand on SSD."""
+        return {f"ssd_{name}": value for name, value in self.cache.gauges().items()}
 
     # Requests
 
@@ -155,12 +124,12 @@ class SsdTier:
             known.told += len(keys)
             self.cache.on_request(known.request, keys, self._clock())
 
-    def _known(self, live: Live) -> _InSsd:
+    def _known(self, live: Live) -> InSsd:
         if live.in_ssd is None:
             tags = live.tags
             request = Request.of(source_type=tags.source_type, priority=tags.priority)
-            live.in_ssd = _InSsd(request)
-        known: _InSsd = live.in_ssd
+            live.in_ssd = InSsd(request)
+        known: InSsd = live.in_ssd
         return known
 
     # Promotions
@@ -188,7 +157,7 @@ class SsdTier:
         if known.promoted_in not in (None, self._step) or not self.cache.lookup(key):
             return status
         known.promoted_in = self._step
-        self._wanted.setdefault(id(live), _Promotion(live)).keys.append(key)
+        self._wanted.setdefault(id(live), Promotion(live)).keys.append(key)
         self._coming[key] = False
         live.from_ssd.add(key)
         return Status.PENDING
@@ -208,7 +177,6 @@ class SsdTier:
             taken = self._take(live, keys, kept)
             if taken and self._read(taken):
                 kept += taken
-                self.counts["promotions"] += len(taken)
             elif taken:
                 self._arrive(taken, success=False)
                 taken = []
@@ -220,10 +188,10 @@ class SsdTier:
     def _read(self, keys: list[bytes]) -> bool:
         rows = self.rows_of(map(self.driver.slot, keys))
         job = self._next_job()
-        if not self.cache.load(job, keys, self._views(rows)):
+        if not self.cache.load(job, keys, self._rows.views(rows)):
             return False
         row_of = dict(zip(keys, rows, strict=True))
-        self._jobs[job] = _Job(_LOAD, row_of, self._clock() + self._load_s)
+        self._jobs[job] = TierJob(LOAD, row_of, self._clock() + self._load_s)
         return True
 
     def _take(self, live: Live, keys: list[bytes], kept: list[bytes]) -> list[bytes]:
@@ -289,10 +257,10 @@ class SsdTier:
         slot_of = {key: self.driver.slot(key) for key in new}
         new.sort(key=lambda key: self._depths[slot_of[key]])
         room = max(0, self._most_pinned - self._num_pinned)
-        self.counts["unstaged"] += max(0, len(new) - room)
+        self.counts["ssd_unstaged"] += max(0, len(new) - room)
         slots = [slot_of[key] for key in new[:room]]
         request = self._known(live).request
-        taken = self._store(_PINNED, new[:room], slots, request)
+        taken = self._store(PINNED, new[:room], slots, request)
         self._num_pinned += len(taken)
         self.driver.pin(taken)
 
@@ -303,11 +271,11 @@ class SsdTier:
         slot_of = dict(zip(keys, slots, strict=True))
         new = [key for key in keys if not self.cache.lookup(key)]
         new.sort(key=lambda key: self._depths[slot_of[key]])
-        room = len(self._spare)
-        self.counts["unstaged"] += max(0, len(new) - room)
+        room = self._rows.num_spare
+        self.counts["ssd_unstaged"] += max(0, len(new) - room)
         slots = [slot_of[key] for key in new[:room]]
-        for key in self._store(_SPARE, new[:room], slots, Request.of()):
-            self._row_of[slot_of[key]] = self._spare.popleft()
+        for key in self._store(SPARE, new[:room], slots, Request.of()):
+            self._rows.exchange(slot_of[key])
 
     def _store(
         self, kind: str, keys: list[bytes], slots: list[int], request: Request
@@ -317,20 +285,19 @@ class SsdTier:
             return []
         job, now_s, rows = self._next_job(), self._clock(), self.rows_of(slots)
         depths = [self._depths[slot] for slot in slots]
-        answers = self.cache.store(job, keys, self._views(rows), depths, request, now_s)
+        answers = self.cache.store(
+            job, keys, self._rows.views(rows), depths, request, now_s
+        )
         pairs = zip(keys, rows, answers, strict=True)
         row_of = {key: row for key, row, is_taken in pairs if is_taken}
         if row_of:
-            self._jobs[job] = _Job(kind, row_of, now_s + self._store_s)
-            self.counts["writes"] += len(row_of)
+            self._jobs[job] = TierJob(kind, row_of, now_s + self._store_s)
+            self.num_written += len(row_of)
         return list(row_of)
 
     def _next_job(self) -> int:
         self._num_jobs += 1
         return self._num_jobs
-
-    def _views(self, rows: Sequence[int]) -> list[memoryview]:
-        return [self._rows[row] for row in rows]
 
     def _depths_of(self, live: Live, keys: list[bytes]) -> list[int]:
         depths = live.part(keys)[1] if keys else None
@@ -348,7 +315,7 @@ class SsdTier:
         for job in self._jobs.values():
             if not job.is_overdue and job.due_s < now_s:
                 job.is_overdue = True
-                self.counts["overdue"] += len(job.row_of)
+                self.counts["ssd_overdue"] += len(job.row_of)
                 for key in job.row_of:
                     if key in self._coming:
                         self._coming[key] = True
@@ -359,7 +326,7 @@ class SsdTier:
         self._steps_of_flush = max(0, self._steps_of_flush - 1)
 
     def _settle(
-        self, number: int, job: _Job, done: list[bytes], failed: list[bytes]
+        self, number: int, job: TierJob, done: list[bytes], failed: list[bytes]
     ) -> None:
         """Take back the rows of keys that a job is done with, each key once."""
         done = [key for key in done if key in job.row_of]
@@ -367,15 +334,11 @@ class SsdTier:
         rows = {key: job.row_of.pop(key) for key in (*done, *failed)}
         if not job.row_of:
             del self._jobs[number]
-        self.counts[f"failed_{'loads' if job.kind == _LOAD else 'writes'}"] += len(
-            failed
-        )
-        if job.kind == _SPARE:
-            self._spare.extend(rows.values())
+        if job.kind == SPARE:
+            self._rows.give_back(rows.values())
         elif job.is_orphan:
-            held = [self._held.pop(row) for row in rows.values()]
-            self.driver.complete(held, success=False)
-        elif job.kind == _PINNED:
+            self._rows.let_go(rows.values())
+        elif job.kind == PINNED:
             self._num_pinned -= len(rows)
             self.driver.unpin(list(rows))
         else:
@@ -394,26 +357,13 @@ class SsdTier:
         """
         self._wanted.clear()
         self._coming.clear()
-        self._held.clear()
         self._num_pinned = 0
         self._steps_of_flush = flush_steps
         self.cache.reset()
-        slot_of = {row: slot for slot, row in enumerate(self._row_of)}
-        for job in self._jobs.values():
-            if job.kind != _SPARE:
-                job.is_orphan = True
-                for row in job.row_of.values():
-                    self._hold(row, slot_of)
-
-    def _hold(self, row: int, slot_of: dict[int, int]) -> None:
-        """Put a placeholder, being written, into a slot of the driver's, with a row."""
-        name = b"hotset: a row in use %d" % row
-        self.driver.insert(Request.of(), [name], [0])
-        slot, before = self.driver.slot(name), slot_of[row]
-        other = self._row_of[slot]
-        self._row_of[slot], self._row_of[before] = row, other
-        slot_of[row], slot_of[other] = slot, before
-        self._held[row] = name
+        held = [job for job in self._jobs.values() if job.kind != SPARE]
+        for job in held:
+            job.is_orphan = True
+        self._rows.hold(row for job in held for row in job.row_of.values())
 
     def note_flushed(self) -> None:
         """Note that the engine's transfers of before the last reset have ended."""

@@ -7,6 +7,7 @@ written to it, and the CPU tier goes on.
 
 from __future__ import annotations
 
+import atexit
 import logging
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -55,6 +56,7 @@ class SsdManager(HotsetManager):
         self._on_closed = on_closed
         self._is_closed = False
         ssd.watch(self._note_promotion, self._note_arrival)
+        atexit.register(self.shutdown)  # an engine in the client's process is not ended
 
     # What vLLM calls
 
@@ -99,6 +101,7 @@ class SsdManager(HotsetManager):
     def shutdown(self) -> None:
         """Write what is still to be written, for so long at most."""
         super().shutdown()
+        atexit.unregister(self.shutdown)
         if not self._is_closed:
             self._is_closed = True
             self._try(self.ssd.close, self._close_s)
@@ -154,7 +157,10 @@ class SsdManager(HotsetManager):
         self.ssd.note_load(live)
 
     def _count_ssd(self) -> None:
-        self.tally.note_total("ssd_faults", self.num_ssd_faults)
+        for (name, labels), count in self.ssd.statistics().items():
+            self.tally.note_total(name, count, labels)
+        self.tally.note_total("ssd_faults", self.num_ssd_faults, ("tier",))
+        self.tally.more_gauges.update(self.ssd.gauges())
 
     def _try(self, call: Callable[..., T], *what: Any) -> T | None:
         """Call into the SSD tier; what fails there ends its use."""

@@ -17,6 +17,8 @@ from hotset.adapter.ssd.cache import SsdCache
 from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.namespace import HASH_SEED, RANDOM, Namespace
 
+_GRACE_S = 1.0
+
 
 class HotsetSsdSpec(HotsetOffloadingSpec, vllm_tiering.SPEC_BASE):  # type: ignore[misc]
     """vLLM's CPU offloading with hotset's policies, and an SSD tier behind it."""
@@ -54,7 +56,8 @@ class HotsetSsdSpec(HotsetOffloadingSpec, vllm_tiering.SPEC_BASE):  # type: igno
             _free(region, rows, whole)
             raise
         compat.LOG.info("hotset: SSD tier, %s", ssd.describe())
-        deadlines_s = ssd.load_deadline_s, ssd.store_deadline_s
+        # The cache gives up first; what it cannot let go of is missed a little later.
+        deadlines_s = ssd.load_deadline_s + _GRACE_S, ssd.store_deadline_s + _GRACE_S
         return SsdManager(
             SsdTier(cache, tier["driver"], rows, ssd.mode, deadlines_s),
             vllm_tiering.steps_in_flight(self),

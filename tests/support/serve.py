@@ -9,7 +9,15 @@ import sys
 import time
 from pathlib import Path
 
-from support.vllm_engine import counters, make_engine, num_groups, serve, serve_users
+from support.ssd_planting import SsdFaults
+from support.vllm_engine import (
+    counters,
+    make_engine,
+    manager_of,
+    num_groups,
+    serve,
+    serve_users,
+)
 
 
 def replace_policy(llm, path, content, outcome, prompts):
@@ -39,7 +47,11 @@ def main():
     if "users" in job:
         outputs, cached = serve_users(llm, job["prompts"], job["users"])
     else:
-        outputs, cached = serve(llm, job["prompts"], job.get("tags", (None,)))
+        before = None
+        if "ssd_faults" in job:
+            before = SsdFaults(manager_of(llm), job["ssd_faults"]).begin
+        tags = job.get("tags", (None,))
+        outputs, cached = serve(llm, job["prompts"], tags, before)
     answer = {"outputs": outputs, "cached": cached, "counters": counters(llm)}
     answer["groups"] = num_groups(llm)
     if job.get("files"):

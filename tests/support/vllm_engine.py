@@ -113,15 +113,19 @@ def make_prompts(count, seed=0):
     ]
 
 
-def serve(llm, prompts, tags=(None,)):
+def serve(llm, prompts, tags=(None,), before=None):
     """Output tokens and cached tokens of each prompt, one at a time.
 
     ``tags`` are what clients send as ``kv_transfer_params``, one prompt after another.
+    ``before`` is called before each prompt, with its number.
     """
     from vllm import SamplingParams
 
     outputs, cached = [], []
-    for prompt, sent in zip(prompts, itertools.cycle(tags), strict=False):
+    given = zip(prompts, itertools.cycle(tags), strict=False)
+    for number, (prompt, sent) in enumerate(given):
+        if before is not None:
+            before(number)
         sampling = SamplingParams(
             max_tokens=OUTPUT_TOKENS,
             temperature=0,
@@ -167,6 +171,12 @@ def counters(llm):
         for metric in llm.get_metrics()
         if "kv_offload" in metric.name and hasattr(metric, "value")
     }
+
+
+def manager_of(llm):
+    """The offloading manager of an engine in this process."""
+    scheduler = llm.llm_engine.engine_core.engine_core.scheduler
+    return scheduler.connector.connector_scheduler.manager
 
 
 def num_groups(llm):

@@ -27,6 +27,7 @@ CONCURRENT = {
     "recording",
     "recording_of_many",
     "retuning",
+    "ssd_random_requests",
 }
 # One request at a time: every call is the newest one's, but for these.
 APART = {
@@ -81,7 +82,7 @@ def test_nothing_goes_wrong(version):
 def test_everything_was_run(version):
     shown = run(version)
     assert sorted(shown) == sorted(run(NEWEST))
-    assert len(shown) == 24
+    assert len(shown) == 35
     total = [engine for engines in shown.values() for engine in engines]
     assert sum(engine["loads"] for engine in total) > 100
     assert sum(engine["refused"] for engine in total) > 20
