@@ -59,7 +59,21 @@ class SsdEngine(CoreEngine):
         self.spec = made[0]
         self.ssd, self.cache = self.manager.ssd, self.manager.ssd.cache
         self.waits = True
-        self.load_sources = []
+        read = self.ssd._read
+
+        def noted_read(keys):
+            self.calls.append(["promote", sorted(map(self.name, keys))])
+            return read(keys)
+
+        self.ssd._read = noted_read
+        take_events = self.manager.take_events
+
+        def after_all():
+            if self.waits:
+                assert self.cache.drain(WAIT_S)
+            return take_events()
+
+        self.manager.take_events = after_all
 
     def memory_of(self, rank, caches):
         spec = self._made[0]

@@ -143,6 +143,7 @@ def metrics():
     tokens = {o: tally.totals["tokens", (o,)] for o in TOKENS}
     assert engine.cached["last"] == 0
     assert tokens["gpu_hit"] + tokens["cpu_hit"] == sum(engine.cached.values()), tokens
+    assert tokens.pop("ssd_hit") == 0
     assert min(tokens.values()) > 0
     is_last_told = tally.total("requests") - 17
     assert is_last_told in (0, 1)

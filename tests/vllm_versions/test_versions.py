@@ -28,6 +28,8 @@ CONCURRENT = {
     "recording_of_many",
     "retuning",
     "ssd_random_requests",
+    # Promotions begin before a step's stores, or from 0.33 on behind them.
+    "ssd_abort",
 }
 # One request at a time: every call is the newest one's, but for these.
 APART = {
