@@ -150,17 +150,17 @@ def replay(
     if per_request is not None:
         write_per_request(result, per_request)
     if plot is not None:
-        from hotset.sim.plots import plot_study
+        from hotset.sim.plots import plot_study, save_picture
 
-        plot_study(result, plot)
+        save_picture(plot_study(result), plot)
     _show(result)
 
 
 def draw_summary(summary: dict[str, Any], path: Path) -> None:
     """Draw the summary of a trace as PNG or SVG."""
-    from hotset.sim.plots import plot_summary
+    from hotset.sim.plots import plot_summary, save_picture
 
-    plot_summary(summary, path)
+    save_picture(plot_summary(summary), path)
 
 
 def _show(result: StudyResult) -> None:

@@ -88,8 +88,8 @@ def mrc(
     if json is not None:
         write_json(result.as_json(), json)
     if plot is not None:
-        from hotset.sim.plots import plot_curves
+        from hotset.sim.plots import plot_curves, save_picture
 
-        plot_curves(result, plot)
+        save_picture(plot_curves(result), plot)
     print_curves(result, table_console())
     print_warnings(result.replays.warnings)

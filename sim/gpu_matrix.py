@@ -12,22 +12,20 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
-
-import numpy as np
 
 from hotset.policies.admission import ALWAYS
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import POLICIES
 from hotset.sim.engines import engine
+from hotset.sim.questions import BLOCK_TOKENS as BLOCK_TOKENS
+from hotset.sim.questions import prompts_trace
 from hotset.sim.replay import Replay, RunConfig
 from hotset.sim.workload import Workload
-from hotset.traces.intern import densify
 from hotset.traces.model import Provenance, Trace
 
-BLOCK_TOKENS = 16
 CHUNK_TOKENS = 64
 GPU_BLOCKS = 1080
 STEP_TOKENS = 2048
@@ -45,7 +43,6 @@ HOT_EXAMPLES = {"W1S": (0, 1)}
 LENGTHS_OF = {"W1": "W1", "W1S": "W1", "W2": "W2"}
 COUNTERS = ("prefix_cache_hits", "external_prefix_cache_hits", "offload_store_bytes")
 
-_MOST_EXAMPLES = 1000
 _HEADS = (27, 43)  # looked through for the best lengths
 _QUESTIONS = range(95, 160, 5)
 _RELEVANCE = "relevance:order=given"
@@ -149,30 +146,12 @@ def _cell(values: dict[str, Any]) -> Cell:
 def make_trace(cell: Cell, lengths: Lengths, output_tokens: int = 24) -> Trace:
     """Return a cell's requests as a trace of GPU blocks."""
     shared_by = SHARED_CONTEXTS[cell.workload]
-    contexts = np.array([shared_by.get(e, e) for e in cell.examples], np.int64)
-    num_full = lengths.total // BLOCK_TOKENS
-    places = np.arange(num_full)
-    # Blocks of the common head have one owner, those of a context have its number,
-    # and those with a question in them are their request's own.
-    owners = np.repeat(contexts[:, None], num_full, axis=1)
-    owners[:, places < lengths.head // BLOCK_TOKENS] = 0
-    asked = places >= (lengths.head + lengths.context) // BLOCK_TOKENS
-    own = _MOST_EXAMPLES + np.arange(len(contexts))
-    owners[:, asked] = own[:, None]
-    ids, _distinct = densify((owners * num_full + places).ravel())
-    n = len(contexts)
-    return Trace(
-        block_tokens=BLOCK_TOKENS,
-        request_offsets=np.arange(n + 1, dtype=np.int64) * num_full,
-        block_ids=ids,
-        arrival_s=np.zeros(n),
-        input_tokens=np.full(n, lengths.total, np.int64),
-        output_tokens=np.full(n, output_tokens, np.int64),
-        session=np.full(n, -1, np.int64),
-        provenance=Provenance("published cells", cell.name, "0" * 64, n, 0),
-        source_type=np.zeros(n, np.int16),
-        source_type_names=("user",),
-    )
+    contexts = [shared_by.get(e, e) for e in cell.examples]
+    parts = (lengths.head, lengths.context, lengths.question)
+    trace = prompts_trace(contexts, parts, output_tokens, "published cells")
+    n = trace.num_requests
+    provenance = Provenance("published cells", cell.name, "0" * 64, n, 0)
+    return replace(trace, provenance=provenance)
 
 
 def run_config(cell: Cell, clamp: bool) -> RunConfig:

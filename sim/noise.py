@@ -9,6 +9,7 @@ most 0.5 points.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,13 +68,24 @@ def noise_floor(groups: Groups, one: Int64Array, other: Int64Array) -> float:
     count = len(groups.input_tokens)
     if count < 2:
         return MOST_NOISE
-    # Whole numbers of any size: equal on every machine, whatever the order.
-    tokens = groups.input_tokens.tolist()
-    gains = (one - other).tolist()
+    error = standard_error(groups.input_tokens.tolist(), (one - other).tolist())
+    return min(2 * error, MOST_NOISE)
+
+
+def standard_error(tokens: Sequence[int], gains: Sequence[int]) -> float:
+    """Return the standard error of sum of gains over sum of tokens.
+
+    Whole numbers of any size: equal on every machine, whatever the order.
+
+    Parameters
+    ----------
+    tokens, gains : sequence of int
+        By group, two groups or more.
+    """
+    count = len(tokens)
     all_tokens, all_gains = sum(tokens), sum(gains)
     spread = sum(
         (gain * all_tokens - all_gains * part) ** 2
         for gain, part in zip(gains, tokens, strict=True)
     )
-    variance = count * spread / ((count - 1) * all_tokens**4)
-    return min(2 * math.sqrt(variance), MOST_NOISE)
+    return math.sqrt(count * spread / ((count - 1) * all_tokens**4))

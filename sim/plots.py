@@ -17,16 +17,13 @@ import matplotlib
 matplotlib.use("Agg")
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
-from hotset.policies.arrays import Float64Array
-from hotset.sim.metrics import Records
 from hotset.sim.mrc import LRU, CurveResult, by_policy, miss_ratio
 from hotset.sim.replay import RunResult
-from hotset.sim.simulate import SimulationResult
 from hotset.sim.study import StudyResult
 from hotset.traces.files import atomic_write
 
@@ -52,7 +49,6 @@ _STYLES = {
 }
 _COLOURS = (_BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK)
 _MARKERS = "osD"
-_NUM_BINS = 240  # of time
 _MORE_LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 _CEILING = "0.45"
 
@@ -76,14 +72,8 @@ def policy_style(name: str, variant: int = 0) -> dict[str, Any]:
     return {"color": colour, "ls": lines[variant % len(lines)], "marker": marker}
 
 
-def plot_study(result: StudyResult, path: Path) -> None:
-    """Draw token hit ratio against capacity, a line for each policy, as PNG or SVG.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be written.
-    """
+def plot_study(result: StudyResult) -> Figure:
+    """Draw token hit ratio against capacity, a line for each policy."""
     bounded = {
         policy.name for policy, _ in result.study.policies if not policy.unbounded
     }
@@ -102,17 +92,11 @@ def plot_study(result: StudyResult, path: Path) -> None:
     axes.set_xticks(sorted({run.capacity_blocks for run in runs}))
     axes.set_ylim(0, None)
     axes.legend()
-    save_picture(figure, path)
+    return figure
 
 
-def plot_curves(result: CurveResult, path: Path) -> None:
-    """Draw token miss ratio against capacity, LRU at every one, as PNG or SVG.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be written.
-    """
+def plot_curves(result: CurveResult) -> Figure:
+    """Draw token miss ratio against capacity, LRU at every one."""
     figure, axes = _canvas(result.replays)
     curve = result.curve
     steps = curve.steps()
@@ -143,7 +127,7 @@ def plot_curves(result: CurveResult, path: Path) -> None:
     axes.set_xlim(min(result.capacities) / 1.1, max(result.capacities) * 1.1)
     axes.set_ylim(0, None)
     axes.legend()
-    save_picture(figure, path)
+    return figure
 
 
 def _lines(
@@ -171,26 +155,42 @@ def _canvas(result: StudyResult) -> tuple[Figure, Axes]:
     axes.grid(alpha=0.3)
     trace = result.trace
     axes.set_title(
-        f"{_shown(trace.provenance.path)}: {trace.num_requests:,} requests, "
+        f"{shown_name(trace.provenance.path)}: {trace.num_requests:,} requests, "
         f"{result.workload.chunks.num_distinct:,} distinct blocks",
         parse_math=False,
     )
     return figure, axes
 
 
-def _shown(path: str) -> str:
+def shown_name(path: str) -> str:
     """Name of a file, which may hold bytes that are no text."""
     return Path(path).name.encode("utf-8", "replace").decode()
 
 
-def panels(number: int, width: float, height: float) -> tuple[Figure, list[Axes]]:
-    """Return a figure with that many panels beside one another, sizes in inches."""
-    figure, axes = plt.subplots(1, number, figsize=(width, height), squeeze=False)
-    return figure, list(axes[0])
+def panels(
+    number: int, width: float, height: float, rows: int = 1
+) -> tuple[Figure, list[Axes]]:
+    """Return a figure with that many panels in rows, sizes in inches."""
+    figure, axes = plt.subplots(
+        rows, number // rows, figsize=(width, height), squeeze=False
+    )
+    return figure, list(axes.flat)
+
+
+def blend(colour: str, share: float) -> tuple[float, float, float]:
+    """Return that share of a colour on white, as red, green and blue in [0, 1]."""
+    red, green, blue = (1 - share * (1 - part) for part in to_rgb(colour))
+    return red, green, blue
 
 
 def save_picture(figure: Figure, path: Path) -> None:
-    """Write a figure; equal figures give equal bytes."""
+    """Write a figure as PNG or SVG; equal figures give equal bytes.
+
+    Raises
+    ------
+    TraceError
+        If the file cannot be written.
+    """
     suffix = path.suffix.lstrip(".").lower()
     with atomic_write(path, "wb") as out, warnings.catch_warnings():
         # A name in a script that the font lacks shows boxes, which is no error.
@@ -203,18 +203,12 @@ def save_picture(figure: Figure, path: Path) -> None:
     plt.close(figure)
 
 
-def plot_summary(summary: dict[str, Any], path: Path) -> None:
-    """Draw what `trace info` shows on one page, as PNG or SVG.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be written.
-    """
+def plot_summary(summary: dict[str, Any]) -> Figure:
+    """Draw what `trace info` shows on one page."""
     figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
     about, shape = summary["trace"], summary["profile"]
     figure.suptitle(
-        f"{_shown(about['path'])}: {about['requests']:,} requests, "
+        f"{shown_name(about['path'])}: {about['requests']:,} requests, "
         f"{about['block_tokens']}-token blocks",
         parse_math=False,
     )
@@ -227,7 +221,7 @@ def plot_summary(summary: dict[str, Any], path: Path) -> None:
     _draw_quantiles(axes[1, 1], distance, "distinct blocks in between")
     lengths = {name: summary[f"{name}_tokens"] for name in ("input", "output")}
     _draw_quantiles(axes[1, 2], lengths, "tokens of a request")
-    save_picture(figure, path)
+    return figure
 
 
 def _compact(value: float, _place: object = None) -> str:
@@ -323,77 +317,3 @@ def _draw_quantiles(
     axes.grid(alpha=0.3)
     if len(drawn) > 1:
         axes.legend()
-
-
-def plot_timeline(result: SimulationResult, path: Path) -> None:
-    """Draw requests waiting and running, and TTFT, over time, as PNG or SVG.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be written.
-    """
-    figure, (above, middle, below) = plt.subplots(
-        3, 1, figsize=(9, 8), sharex=True, layout="constrained"
-    )
-    names = [run.label.partition(":")[0] for run in result.runs]
-    for i, run in enumerate(result.runs):
-        style = policy_style(names[i], names[:i].count(names[i]))
-        colour, line = style["color"], style["ls"]
-        times = run.records.times
-        edges = _edges(times["end_s"])
-        centres = (edges[1:] + edges[:-1]) / 2
-        waiting = _mean_present(times["arrival_s"], times["admitted_s"], edges)
-        running = _mean_present(times["admitted_s"], times["end_s"], edges)
-        above.plot(centres, waiting, color=colour, ls=line, lw=1.5, label=run.label)
-        middle.plot(centres, running, color=colour, ls=line, lw=1.5)
-        _draw_ttft(below, run.records, edges, colour)
-    for axes, title in (
-        (above, "requests waiting"),
-        (middle, "requests taken up"),
-        (below, "TTFT, s: median and p95"),
-    ):
-        axes.set_ylabel(title)
-        axes.set_ylim(0, None)
-        axes.grid(alpha=0.3)
-    below.set_xlabel("seconds from the first arrival")
-    above.legend()
-    name = _shown(result.trace.provenance.path)
-    above.set_title(
-        f"{name} on {result.plan.profile.name}, {result.cpu_blocks:,} CPU blocks",
-        parse_math=False,
-    )
-    save_picture(figure, path)
-
-
-def _edges(end_s: Float64Array) -> Float64Array:
-    last = max(float(np.nanmax(end_s)), 1e-9)
-    return np.linspace(0.0, last, _NUM_BINS + 1)
-
-
-def _mean_present(
-    since_s: Float64Array, until_s: Float64Array, edges: Float64Array
-) -> Float64Array:
-    """Return how many intervals cover a moment, on average over each bin."""
-
-    def elapsed(starts: Float64Array) -> Float64Array:
-        """Sum over intervals of the time since their start, at each edge."""
-        starts = np.sort(starts)
-        counts = np.searchsorted(starts, edges)
-        sums = np.concatenate([[0.0], np.cumsum(starts)])
-        return counts * edges - sums[counts]
-
-    covered = elapsed(since_s) - elapsed(until_s)
-    return np.asarray(np.diff(covered) / np.diff(edges))
-
-
-def _draw_ttft(axes: Any, records: Records, edges: Float64Array, colour: str) -> None:
-    """Draw median and 95th percentile of TTFT by the bin of the arrival."""
-    ttft = records.spans()["ttft_s"]
-    coarse = edges[:: _NUM_BINS // 40]
-    at = np.digitize(records.times["arrival_s"], coarse) - 1
-    bins = [i for i in range(len(coarse) - 1) if (at == i).any()]
-    middle = [(coarse[i] + coarse[i + 1]) / 2 for i in bins]
-    axes.plot(middle, [np.median(ttft[at == i]) for i in bins], color=colour, lw=1.8)
-    high = [np.quantile(ttft[at == i], 0.95) for i in bins]
-    axes.plot(middle, high, color=colour, lw=1.0, ls="--")

@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 from itertools import accumulate
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hotset.sim.plots import panels, policy_style, save_picture
+from hotset.sim.plots import panels, policy_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
     from hotset.sim.tune import TuneResult
 
 _QUIET = "0.6"
 
 
-def plot_tuning(result: TuneResult, path: Path) -> None:
-    """Draw trials, sensitivity and verdict side by side, as PNG or SVG.
+def plot_tuning(result: TuneResult) -> Figure:
+    """Draw trials, sensitivity and verdict side by side.
 
     With several objectives the Pareto front of the first two takes a fourth panel.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be written.
     """
     has_front = len(result.evaluator.plan.objectives) > 1
     figure, axes = panels(4 if has_front else 3, 17 if has_front else 13, 4.2)
@@ -37,7 +32,7 @@ def plot_tuning(result: TuneResult, path: Path) -> None:
         f"{result.evaluator.trace.provenance.path}: {result.verdict.decision}"
     )
     figure.tight_layout()
-    save_picture(figure, path)
+    return figure
 
 
 def _draw_history(result: TuneResult, axes: Axes) -> None:

@@ -184,9 +184,10 @@ def simulate(
     if per_request is not None:
         write_requests(result, per_request)
     if plot is not None:
-        from hotset.sim.plots import plot_timeline
+        from hotset.sim.plots import save_picture
+        from hotset.sim.plots_simulate import plot_timeline
 
-        plot_timeline(result, plot)
+        save_picture(plot_timeline(result), plot)
     _show(result)
 
 

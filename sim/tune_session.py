@@ -89,9 +89,10 @@ class Session:
         # The file before the table: standard output may be gone by now.
         write_json(as_json(result), self.out)
         if self.plot is not None:
+            from hotset.sim.plots import save_picture
             from hotset.sim.plots_tune import plot_tuning
 
-            plot_tuning(result, self.plot)
+            save_picture(plot_tuning(result), self.plot)
         print_tuning(result, table_console())
         print_warnings(result.warnings)
         return result

@@ -1,6 +1,7 @@
 """Dependencies between the packages point one way; heavy imports wait."""
 
 import ast
+import functools
 import subprocess
 import sys
 from pathlib import Path
@@ -26,8 +27,13 @@ FOREIGN = {
 MODULES = sorted(path for package in ALLOWED for path in (ROOT / package).rglob("*.py"))
 
 
+@functools.cache
 def imports(path):
-    """Yield every module that a file imports, wherever the statement stands."""
+    """Return every module that a file imports, wherever the statement stands."""
+    return list(_imports(path))
+
+
+def _imports(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -63,11 +69,15 @@ def test_the_ssd_cache_knows_no_vllm():
 
 def test_plots_are_imported_by_commands_only():
     users = [path for path in MODULES if "hotset.sim.plots" in set(imports(path))]
-    names = ("commands.py", "curve_commands.py", "plots_tune.py")
-    names = (*names[:2], "plots_size.py", *names[2:], "simulate_commands.py")
+    names = ("commands.py", "curve_commands.py", "plots_regimes.py")
+    names += ("plots_simulate.py", "plots_size.py", "plots_tune.py")
+    names += ("regimes_commands.py", "simulate_commands.py", "tune_session.py")
     assert users == [ROOT / "sim" / name for name in names]
-    users = [path for path in MODULES if "hotset.sim.plots_tune" in set(imports(path))]
-    assert users == [ROOT / "sim" / "tune_session.py"]
+    of_one = {"plots_tune": "tune_session", "plots_simulate": "simulate_commands"}
+    of_one["plots_regimes"] = "regimes_commands"
+    for name, user in of_one.items():
+        users = [path for path in MODULES if f"hotset.sim.{name}" in set(imports(path))]
+        assert users == [ROOT / "sim" / f"{user}.py"]
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 
@@ -93,6 +103,10 @@ def test_plots_are_imported_by_commands_only():
         ),
         (
             "hotset.sim.compare_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
+        (
+            "hotset.sim.regimes_commands",
             "numba numpy pandas pyarrow matplotlib optuna simpy",
         ),
         (

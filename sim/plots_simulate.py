@@ -1,0 +1,87 @@
+"""Pictures of simulations: queues and times to the first token, over time."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from hotset.policies.arrays import Float64Array
+from hotset.sim.metrics import Records
+from hotset.sim.plots import panels, policy_style, shown_name
+from hotset.sim.simulate import SimulationResult
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_NUM_BINS = 240  # of time
+
+
+def plot_timeline(result: SimulationResult) -> Figure:
+    """Draw requests waiting and running, and TTFT, over time."""
+    figure, (above, middle, below) = panels(3, 9, 8, rows=3)
+    names = [run.label.partition(":")[0] for run in result.runs]
+    for i, run in enumerate(result.runs):
+        style = policy_style(names[i], names[:i].count(names[i]))
+        colour, line = style["color"], style["ls"]
+        times = run.records.times
+        edges = _edges(times["end_s"])
+        centres = (edges[1:] + edges[:-1]) / 2
+        waiting = _mean_present(times["arrival_s"], times["admitted_s"], edges)
+        running = _mean_present(times["admitted_s"], times["end_s"], edges)
+        above.plot(centres, waiting, color=colour, ls=line, lw=1.5, label=run.label)
+        middle.plot(centres, running, color=colour, ls=line, lw=1.5)
+        _draw_ttft(below, run.records, edges, colour)
+    for axes, title in (
+        (above, "requests waiting"),
+        (middle, "requests taken up"),
+        (below, "TTFT, s: median and p95"),
+    ):
+        axes.set_ylabel(title)
+        axes.set_ylim(0, None)
+        axes.grid(alpha=0.3)
+    below.set_xlabel("seconds from the first arrival")
+    above.legend()
+    name = shown_name(result.trace.provenance.path)
+    above.set_title(
+        f"{name} on {result.plan.profile.name}, {result.cpu_blocks:,} CPU blocks",
+        parse_math=False,
+    )
+    for axes in (above, middle):
+        axes.sharex(below)
+        axes.tick_params(labelbottom=False)
+    figure.tight_layout()
+    return figure
+
+
+def _edges(end_s: Float64Array) -> Float64Array:
+    last = max(float(np.nanmax(end_s)), 1e-9)
+    return np.linspace(0.0, last, _NUM_BINS + 1)
+
+
+def _mean_present(
+    since_s: Float64Array, until_s: Float64Array, edges: Float64Array
+) -> Float64Array:
+    """Return how many intervals cover a moment, on average over each bin."""
+
+    def elapsed(starts: Float64Array) -> Float64Array:
+        """Sum over intervals of the time since their start, at each edge."""
+        starts = np.sort(starts)
+        counts = np.searchsorted(starts, edges)
+        sums = np.concatenate([[0.0], np.cumsum(starts)])
+        return counts * edges - sums[counts]
+
+    covered = elapsed(since_s) - elapsed(until_s)
+    return np.asarray(np.diff(covered) / np.diff(edges))
+
+
+def _draw_ttft(axes: Any, records: Records, edges: Float64Array, colour: str) -> None:
+    """Draw median and 95th percentile of TTFT by the bin of the arrival."""
+    ttft = records.spans()["ttft_s"]
+    coarse = edges[:: _NUM_BINS // 40]
+    at = np.digitize(records.times["arrival_s"], coarse) - 1
+    bins = [i for i in range(len(coarse) - 1) if (at == i).any()]
+    middle = [(coarse[i] + coarse[i + 1]) / 2 for i in bins]
+    axes.plot(middle, [np.median(ttft[at == i]) for i in bins], color=colour, lw=1.8)
+    high = [np.quantile(ttft[at == i], 0.95) for i in bins]
+    axes.plot(middle, high, color=colour, lw=1.0, ls="--")

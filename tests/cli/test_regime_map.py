@@ -1,0 +1,81 @@
+"""`hotset regime-map` from the outside: files in, files out, exit codes, messages."""
+
+import csv
+import json
+
+import pytest
+from cli.test_replay import run
+
+COMMON = ["generate:questions", "--set=context_tokens=800", "--x=skew=1,3",
+          "--y=budget=200,5000", "--seeds=3,4,5", "--policy=guard"]  # fmt: skip
+
+
+def test_same_seeds_same_bytes_whatever_the_jobs(tmp_path):
+    shown, files = [], []
+    for jobs in (1, 3):
+        names = [tmp_path / f"{jobs}.{kind}" for kind in ("csv", "json", "svg")]
+        outputs = ["--csv", names[0], "--json", names[1], "--plot", names[2]]
+        shown.append(run("regime-map", *COMMON, "--jobs", jobs, *outputs))
+        files.append([name.read_bytes() for name in names])
+    assert shown[0] == shown[1]
+    assert files[0] == files[1]
+
+
+def test_files_hold_what_is_shown(tmp_path):
+    out = run("regime-map", *COMMON, "--csv", tmp_path / "m.csv",
+              "--json", tmp_path / "m.json")  # fmt: skip
+    result = json.loads((tmp_path / "m.json").read_text())
+    with (tmp_path / "m.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert result["settings"]["seeds"] == [3, 4, 5]
+    assert [(c["y"], c["x"]) for c in result["cells"]] == [
+        ("200", "1"), ("200", "3"), ("5000", "1"), ("5000", "3"),
+    ]  # fmt: skip
+    assert "lru does as well as anybody at 2 of 4 places" in out
+    for cell in result["cells"]:
+        mine = [r for r in rows if (r["skew"], r["budget"]) == (cell["x"], cell["y"])]
+        policies = [r for r in mine if r["kind"] == "policy"]
+        assert [int(r["hit_tokens"]) for r in policies] == [
+            p["hit_tokens"] for p in cell["policies"]
+        ]
+        assert [r["setting"] for r in policies if r["winner"] == "1"] == [
+            cell["winner"]
+        ]
+        assert cell["is_tie"] == (cell["y"] == "5000")
+
+
+def test_a_trace_has_budgets_and_a_gpu_cache(tmp_path):
+    out = run("regime-map", "sample", "--x=budget=2%,5%", "--y=gpu-blocks=0,60",
+              "--policy=marconi", "--json", tmp_path / "m.json")  # fmt: skip
+    result = json.loads((tmp_path / "m.json").read_text())
+    assert result["settings"]["paired_by"] == "sessions"
+    assert "sample: budget by GPU cache, blocks" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["sample"], "--x and --y: both are needed"),
+        (["published", "--x=skew=1"], "its workloads and seeds are fixed"),
+        (["generate:chatt", *COMMON[2:4]], "did you mean 'chat'"),
+        ([*COMMON, "--seeds=1,x"], "--seeds 1,x"),
+        ([*COMMON, "--set=hot=1"], "--set hot: unknown option"),
+        ([*COMMON, "--set=hot_contexts=a"], "--set hot_contexts a: a number"),
+        ([*COMMON, "--set=hot_contexts=0"], "hot_contexts"),
+        ([*COMMON, "--requests=0"], "--requests 0"),
+        ([*COMMON, "--store-threshold=0"], "min_count"),
+        ([*COMMON, "--scoring=relevanc"], "did you mean 'relevance'"),
+        ([*COMMON, "--plot=x.pdf"], "--plot x.pdf"),
+        ([*COMMON, "--csv=x", "--json=x"], "the same file as --csv"),
+        (["sample", "--x=budget=1%", "--y=skew=1"], "--y skew: not of sample"),
+        (["sample", "--x=budget=1%", "--y=gpu-blocks=1"], "gpu-blocks 1"),
+        (["sample", "--x=budget=0%", "--y=gpu-blocks=0"], "budget 0%"),
+        (["sample", "--seeds=1,2", "--x=budget=1%", "--y=gpu-blocks=0"], "--seeds"),
+    ],
+)
+def test_wrong_input_is_one_line(arguments, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = run("regime-map", *arguments, code=2)
+    assert said in out
+    assert len(out.splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []

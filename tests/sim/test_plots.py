@@ -1,0 +1,121 @@
+"""Pictures, drawn without a display: what they hold, in which colours, and how wide."""
+
+import itertools
+
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+
+from hotset.policies.registry import POLICIES
+from hotset.sim.capacity import parse_capacity
+from hotset.sim.engines import engine
+from hotset.sim.mrc import run_curves
+from hotset.sim.plots import blend, plot_curves, plot_study, policy_style, save_picture
+from hotset.sim.plots_regimes import plot_map
+from hotset.sim.regime_axes import make_supply, parse_axis
+from hotset.sim.regimes import Plan, everyone, run_map
+from hotset.sim.regimes_report import as_json
+from hotset.sim.study import make_study, run_study
+from hotset.traces.generate import generate
+
+POLICY = ["lru", "guard", "marconi"]
+
+
+@pytest.fixture(scope="module")
+def trace():
+    return generate("chat", 200, 1)
+
+
+@pytest.fixture(scope="module")
+def study(trace):
+    sizes = [parse_capacity(text) for text in ("5%", "20%")]
+    return run_study(
+        trace, make_study(POLICY, "always", capacities=sizes, engine=engine("none"))
+    )
+
+
+@pytest.fixture(scope="module")
+def values():
+    plan = Plan(
+        supply=make_supply("questions", ("context_tokens=800", "rounds=8"), 1),
+        x=parse_axis("skew=1,1.5,3", "--x"),
+        y=parse_axis("budget=200,5000", "--y"),
+        policies=everyone(["guard"]),
+        seeds=(1, 2, 3),
+    )
+    return as_json(run_map(plan))
+
+
+def test_policies_have_a_look_of_their_own():
+    names = [name for name in POLICIES.names() if not POLICIES.get(name).unbounded]
+    looks = [tuple(sorted(policy_style(name).items())) for name in names]
+    assert len(set(looks)) == len(names)
+
+
+def test_a_policy_has_one_colour_in_every_picture(study, trace, values):
+    sizes = [parse_capacity("5%")]
+    asked = make_study(POLICY, "always", capacities=sizes, engine=engine("none"))
+    figures = [plot_study(study), plot_curves(run_curves(trace, asked, 4))]
+    for figure in figures:
+        lines = {line.get_label(): line for line in figure.axes[0].lines}
+        for name in ("guard", "marconi"):
+            colour = to_hex(lines[name].get_color())
+            assert colour == policy_style(name)["color"].lower()
+    winners = plot_map(values).axes[0]
+    strongest = [patch.get_facecolor()[:3] for patch in winners.patches]
+    colour = policy_style("guard")["color"]
+    shades = [blend(colour, share / 1000) for share in range(1001)]
+    won = [c["winner"] == "guard" for c in values["cells"]]
+    assert any(won)
+    for face, is_won in zip(strongest, won, strict=True):
+        near = min(max(map(abs_of, zip(face, s, strict=True))) for s in shades)
+        assert (near < 0.002) == is_won
+
+
+def abs_of(pair):
+    return abs(pair[0] - pair[1])
+
+
+def test_axes_say_what_they_show(study, values):
+    axes = plot_study(study).axes[0]
+    assert axes.get_xlabel() == "capacity, blocks"
+    assert axes.get_ylabel() == "input tokens served from the cache"
+    figure = plot_map(values)
+    assert len(figure.axes) == 6
+    for each in figure.axes:
+        assert each.get_xlabel() == "skew of re-access"
+        assert each.get_ylabel() == "budget"
+        assert each.get_title()
+    assert "points of the token hit ratio over lru" in figure.get_suptitle()
+
+
+def test_ties_are_said_and_hatched(values):
+    axes = plot_map(values).axes[0]
+    told = [text.get_text() for text in axes.texts]
+    hatches = [patch.get_hatch() for patch in axes.patches]
+    assert len(told) == 6
+    for text, hatch, cell in zip(told, hatches, values["cells"], strict=True):
+        assert (text == "tie") == cell["is_tie"] == (hatch is not None)
+        if not cell["is_tie"]:
+            assert f"{cell['points_over_lru']:+.1f}" in text
+
+
+def test_texts_of_a_map_lie_apart(values):
+    figure = plot_map(values)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        boxes = [text.get_window_extent() for text in axes.texts]
+        assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+        whole = axes.get_window_extent()
+        for box in boxes:
+            assert whole.x0 <= box.x0 and box.x1 <= whole.x1
+
+
+@pytest.mark.parametrize("ending", ["png", "svg"])
+def test_equal_pictures_equal_bytes(values, tmp_path, ending):
+    paths = [tmp_path / f"{i}.{ending}" for i in range(2)]
+    for path in paths:
+        figure = plot_map(values)
+        assert isinstance(figure, Figure)
+        save_picture(figure, path)
+    assert paths[0].read_bytes() == paths[1].read_bytes()
