@@ -6,7 +6,7 @@ import threading
 from collections import deque
 from collections.abc import Iterable
 
-_SPARE_SHARE, _MOST_SPARE = 16, 128
+_SPARE_SHARE, _MOST_SPARE = 16, 256
 
 
 def usable(num_slots: int) -> int:

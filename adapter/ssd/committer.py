@@ -27,7 +27,7 @@ from hotset.adapter.ssd.slot_files import SlotFiles
 _LOG = logging.getLogger(__name__)
 
 _TICK_S = 0.25
-_GATHER, _GATHER_S = 64, 0.01  # writes to a commit, and how long it waits for them
+_GATHER, _GATHER_S = 32, 0.01  # writes to a commit, and how long it waits for them
 Gone = tuple[int, int]  # slot, generation
 Use = tuple[int, float, int, int]  # used, used_s, slot, generation
 
