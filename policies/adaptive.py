@@ -71,7 +71,7 @@ from hotset.policies.history import (
     history_vacancy,
 )
 from hotset.policies.jit import inlined, kernel
-from hotset.policies.key_table import NO_ENTRY
+from hotset.policies.key_table import NO_ENTRY, table_touch
 from hotset.policies.request import CUT
 from hotset.policies.reuse_model import (
     ReuseModel,
@@ -174,6 +174,7 @@ def adaptive_on_request(
     """Learn from a request, serve it in both shadows, and judge them."""
     history, duel, table = state.blocks.history, state.duel, state.worth.table
     duel_start(duel, history, table, state.worth.ages, now)
+    table_touch(history.keys, keys)
     for i in range(keys.shape[0]):
         entry = _enter(state, keys[i], slots[i], now)
         if entry == NO_ENTRY:

@@ -4,7 +4,7 @@ Entries of a `KeyTable` in two recency lists: keys seen once, and keys seen more
 Two ways of staying within the bound: `count_recent` drops the least recently counted
 key (vLLM's tracker), `count_hot` drops every key seen once, the newcomer included, as
 soon as the bound would be passed (vllm-marconi-offload's tracker). All operations are
-O(1) amortised; 32 bytes an entry and 4 to 8 bytes of heads of hash chains.
+O(1) amortised; 28 bytes an entry and 4 to 8 bytes of heads of hash chains.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from hotset.policies.arrays import Int32Array, Int64Array
+from hotset.policies.arrays import Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import inlined
 from hotset.policies.key_table import (
     NO_ENTRY,
@@ -23,30 +23,32 @@ from hotset.policies.key_table import (
     table_erase,
     table_find,
     table_put,
+    table_touch,
 )
 from hotset.policies.linked import NEWER, clear_links, link_newest, make_links, unlink
 
-_SIZE, _BOUND, _FREE_HEAD, _FRESH = 0, 1, 2, 3
+_SIZE, _BOUND, _FREE_HEAD, _FRESH, _ONCE = 0, 1, 2, 3, 4
 
 
 class CountTable(NamedTuple):
     """Arrays of one table of N entries."""
 
     keys: KeyTable
-    seen: Int64Array  # int64[N], at least 1 where in use, unless halved
+    seen: Int32Array  # int32[N], at least 1 where in use, unless halved
     links: Int32Array  # int32[N + 2, 2]: list 0 seen once, list 1 more often
     free: Int32Array  # int32[N]: stack of given-back entries
-    numbers: Int64Array  # int64[4]: size, bound, given-back entries, fresh entries
+    # int64[5]: size, bound, given-back entries, fresh entries, entries in list 0
+    numbers: Int64Array
 
 
 def make_counts(bound: int) -> CountTable:
     """Return an empty table that never holds more than ``bound`` keys."""
     return CountTable(
         keys=make_key_table(bound),
-        seen=np.zeros(bound, np.int64),
+        seen=np.zeros(bound, np.int32),
         links=make_links(bound, 2),
         free=np.zeros(bound, np.int32),
-        numbers=np.array([0, bound, 0, 0], np.int64),
+        numbers=np.array([0, bound, 0, 0, 0], np.int64),
     )
 
 
@@ -58,6 +60,13 @@ def counts_clear(table: CountTable) -> None:
     table.numbers[_SIZE] = 0
     table.numbers[_FREE_HEAD] = 0
     table.numbers[_FRESH] = 0
+    table.numbers[_ONCE] = 0
+
+
+@inlined
+def counts_touch(table: CountTable, keys: KeyArray) -> None:
+    """Bring what is known of keys near, all at once, before they are counted."""
+    table_touch(table.keys, keys)
 
 
 @inlined
@@ -94,22 +103,23 @@ def _add(table: CountTable, key: int, which: int) -> None:
 
 
 @inlined
-def count_known(table: CountTable, key: int) -> bool:
-    """Count a key if it is in the table, and make it the most recent."""
+def count_known(table: CountTable, key: int) -> int:
+    """Count a key if it is in the table, most recent now; return its count or 0."""
     entry = table_find(table.keys, key)
     if entry == NO_ENTRY:
-        return False
+        return 0
     table.seen[entry] += 1
     unlink(table.links, entry)
     link_newest(table.links, table.seen.shape[0] + 1, entry)
-    return True
+    return table.seen[entry]
 
 
 @inlined
 def count_recent(table: CountTable, key: int) -> int:
     """Count a key once more; the least recently counted key makes room."""
-    if count_known(table, key):
-        return count_of(table, key)
+    count = count_known(table, key)
+    if count > 0:
+        return count
     if table.numbers[_SIZE] >= table.numbers[_BOUND]:
         _drop_oldest(table)
     _add(table, key, 1)
@@ -140,7 +150,7 @@ def count_offer(table: CountTable, keys: Int64Array) -> None:
     """
     num_known = 0
     for i in range(keys.shape[0]):
-        if count_known(table, keys[i]):
+        if count_known(table, keys[i]) > 0:
             num_known += 1
     replaceable = table.numbers[_SIZE] - num_known
     for i in range(keys.shape[0]):
@@ -157,17 +167,41 @@ def count_offer(table: CountTable, keys: Int64Array) -> None:
 @inlined
 def count_hot(table: CountTable, key: int) -> int:
     """Count a key once more; passing the bound drops every key seen once."""
-    if count_known(table, key):
-        return count_of(table, key)
-    bound = table.numbers[_BOUND]
-    once = table.seen.shape[0]
-    if table.numbers[_SIZE] + 1 > bound:
+    count = count_known(table, key)
+    if count > 0:
+        table.numbers[_ONCE] -= count == 2
+        return count
+    if table.numbers[_SIZE] + 1 > table.numbers[_BOUND]:
         # The new key would be the first to go: it was seen once, like the rest.
-        while table.links[once, NEWER] != once:
-            _drop(table, int(table.links[once, NEWER]))
+        _drop_once(table)
         return 0
     _add(table, key, 0)
+    table.numbers[_ONCE] += 1
     return 1
+
+
+@inlined
+def _drop_once(table: CountTable) -> None:
+    """Drop every key seen once."""
+    once = table.seen.shape[0]
+    if 2 * table.numbers[_ONCE] < table.numbers[_SIZE]:
+        while table.links[once, NEWER] != once:
+            _drop(table, int(table.links[once, NEWER]))
+    else:
+        # Most keys go, so those that stay are entered anew.
+        table_clear(table.keys)
+        entry = int(table.links[once + 1, NEWER])
+        while entry != once + 1:
+            table_put(table.keys, table.keys.key[entry], entry)
+            entry = int(table.links[entry, NEWER])
+        entry = int(table.links[once, NEWER])
+        while entry != once:
+            table.free[table.numbers[_FREE_HEAD]] = entry
+            table.numbers[_FREE_HEAD] += 1
+            entry = int(table.links[entry, NEWER])
+        table.links[once] = once
+        table.numbers[_SIZE] -= table.numbers[_ONCE]
+    table.numbers[_ONCE] = 0
 
 
 @inlined

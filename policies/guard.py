@@ -54,7 +54,7 @@ from hotset.policies.history import (
     history_vacancy,
 )
 from hotset.policies.jit import kernel
-from hotset.policies.key_table import NO_ENTRY
+from hotset.policies.key_table import NO_ENTRY, table_touch
 from hotset.policies.verbs import Kernels, register_kernels
 
 
@@ -109,6 +109,7 @@ def guard_on_request(
     """Count a sight of each key, remembering heads longest."""
     history = state.blocks.history
     state.place[0] = history.last.shape[0] + FORGETTABLE
+    table_touch(history.keys, keys)
     for i in range(keys.shape[0]):
         entry = entry_of(state.blocks, keys[i], slots[i])
         if entry == NO_ENTRY:

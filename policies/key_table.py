@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hotset.policies.arrays import Int32Array, Int64Array
+from hotset.policies.arrays import Int32Array, Int64Array, KeyArray
 from hotset.policies.jit import inlined
 
 NO_ENTRY = -1
@@ -23,6 +23,7 @@ class KeyTable(NamedTuple):
     head: Int32Array  # int32[M], M a power of two >= N: first entry or NO_ENTRY
     following: Int32Array  # int32[N], of entries in use: next one of the cell
     key: Int64Array  # int64[N], of entries in use
+    touched: Int64Array  # int64[1], of no meaning
 
 
 def make_key_table(entries: int) -> KeyTable:
@@ -34,6 +35,7 @@ def make_key_table(entries: int) -> KeyTable:
         head=np.full(cells, NO_ENTRY, np.int32),
         following=np.full(entries, NO_ENTRY, np.int32),
         key=np.zeros(entries, np.int64),
+        touched=np.zeros(1, np.int64),
     )
 
 
@@ -58,6 +60,22 @@ def table_find(table: KeyTable, key: int) -> int:
     while entry != NO_ENTRY and table.key[entry] != key:
         entry = table.following[entry]
     return entry
+
+
+@inlined
+def table_touch(table: KeyTable, keys: KeyArray) -> None:
+    """Read what finding these keys will read.
+
+    Finding one key waits for memory twice and decides in between; here the processor
+    can ask for all of them at once. The sum keeps the reads from being left out.
+    """
+    total = 0
+    for i in range(keys.shape[0]):
+        total += table.head[_cell(table, keys[i])]
+    for i in range(keys.shape[0]):
+        entry = table.head[_cell(table, keys[i])]
+        total += table.key[max(entry, 0)]
+    table.touched[0] = total & 1
 
 
 @inlined

@@ -29,7 +29,13 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
-from hotset.policies.counts import CountTable, count_hot, count_of, make_counts
+from hotset.policies.counts import (
+    CountTable,
+    count_hot,
+    count_of,
+    counts_touch,
+    make_counts,
+)
 from hotset.policies.jit import inlined, kernel
 from hotset.policies.log_terms import LogTerms, count_term, depth_term, make_log_terms
 from hotset.policies.ordering import needs_order, note_hit, note_insert
@@ -137,6 +143,7 @@ def marconi_on_request(
 ) -> None:
     """Count each key, and raise the worth of those that are resident."""
     _rebase(state, now)
+    counts_touch(state.table, keys)
     for i in range(keys.shape[0]):
         count = count_hot(state.table, keys[i])
         slot = slots[i]

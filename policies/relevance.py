@@ -33,7 +33,12 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
-from hotset.policies.counts import count_of, count_recent, make_counts
+from hotset.policies.counts import (
+    count_of,
+    count_recent,
+    counts_touch,
+    make_counts,
+)
 from hotset.policies.heap import heap_clear, make_heap
 from hotset.policies.jit import inlined, kernel
 from hotset.policies.ordering import needs_order, note_hit, note_insert
@@ -98,7 +103,7 @@ def make_relevance(
     params: RelevanceParams, capacity: int, next_use: Any = None
 ) -> RelevanceState:
     """Build the state."""
-    weights = [params.w_recency, params.w_reuse, params.half_life, 0.5, 0.0]
+    weights = [params.w_recency, params.half_life, 0.5, 0.0]
     weights += [getattr(params, f"floor_{name}") for name in SOURCE_TYPES]
     flags = [params.floor_rule == "clamp", params.order == "given"]
     return RelevanceState(
@@ -115,6 +120,7 @@ def make_relevance(
         aside=np.zeros(capacity, np.int32),
         aside_settled=np.zeros(capacity, np.int32),
         weights=np.array(weights, np.float64),
+        reuse=np.array([params.w_reuse * (1.0 - 0.5**n) for n in range(COUNTS)]),
         numbers=np.array([*flags, 0, 0, 0], np.int64),
     )
 
@@ -135,6 +141,7 @@ def relevance_on_request(
     request: Float64Array,
 ) -> None:
     """Count each key, and move those that are resident to their new class."""
+    counts_touch(state.table, keys)
     for i in range(keys.shape[0]):
         count_recent(state.table, keys[i])
         slot = slots[i]

@@ -21,7 +21,7 @@ LEVELS = 64
 LEVELS_PER_UNIT = 8
 NUM_CLASSES = (len(SOURCE_TYPES) + 1) * LEVELS * COUNTS
 
-W_RECENCY, W_REUSE, HALF_LIFE, HALF, FLOORS = 0, 1, 2, 3, 4
+W_RECENCY, HALF_LIFE, HALF, FLOORS = 0, 1, 2, 3
 CLAMP, GIVEN_ORDER, BORN, NUM_LIVE, TURN = 0, 1, 2, 3, 4
 
 
@@ -40,7 +40,8 @@ class RelevanceState(NamedTuple):
     table: CountTable
     aside: Int32Array  # int32[C], scratch
     aside_settled: Int32Array  # int32[C], scratch
-    weights: Float64Array  # float64[4 + 5]: weights, half-life, 0.5, floors
+    weights: Float64Array  # float64[3 + 5]: w_recency, half-life, 0.5, floors
+    reuse: Float64Array  # float64[COUNTS], w_reuse * (1 - 0.5 ** count)
     numbers: Int64Array  # int64[5]: clamp, given order, insertions, live classes, turn
 
 
@@ -58,8 +59,7 @@ def class_of_tags(source: float, priority: float, count: int) -> int:
 def worth_in_class(state: RelevanceState, which: int, recency: float) -> float:
     """Return the worth of a block of a class; the operations are the original's."""
     weights = state.weights
-    reuse = 1.0 - math.pow(weights[HALF], float(which % COUNTS))
-    raw = weights[W_RECENCY] * recency + weights[W_REUSE] * reuse
+    raw = weights[W_RECENCY] * recency + state.reuse[which % COUNTS]
     kind = which // (LEVELS * COUNTS)
     if kind > 0:
         floor = weights[FLOORS + kind]

@@ -36,7 +36,13 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
-from hotset.policies.counts import CountTable, count_hot, count_of, make_counts
+from hotset.policies.counts import (
+    CountTable,
+    count_hot,
+    count_of,
+    counts_touch,
+    make_counts,
+)
 from hotset.policies.jit import inlined, kernel
 from hotset.policies.log_terms import (
     REUSE,
@@ -210,6 +216,7 @@ def weighted_on_request(
 ) -> None:
     """Count each key, and raise the worth of those that are resident."""
     _rebase(state, now)
+    counts_touch(state.table, keys)
     for i in range(keys.shape[0]):
         slot = slots[i]
         if state.numbers[_FORGETS] == 0:
