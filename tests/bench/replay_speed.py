@@ -182,7 +182,7 @@ def lru_beside_theirs(
         "hotset lru",
         f"{rate:.1f} M accesses/s",
         f"bar {BAR_LRU:g} of these",
-        f"{ratio:.1f} x",
+        f"{ratio:.1f} x LRU",
     )
     table.add_row(
         "LRU curve, all capacities",
@@ -225,7 +225,7 @@ def scored_beside_lhd(
         has_bar = name in SCORED
         bar = f"bar {BAR_SCORED:g} of these" if has_bar else ""
         table.add_row(
-            f"hotset {name}", f"{rate:.1f} M accesses/s", bar, f"{ratio:.1f} x"
+            f"hotset {name}", f"{rate:.1f} M accesses/s", bar, f"{ratio:.1f} x LHD"
         )
         if has_bar and ratio < BAR_SCORED:
             missed.append(f"{name}: {ratio:.1f} x LHD, the bar is {BAR_SCORED:g}")
