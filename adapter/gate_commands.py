@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
 
@@ -38,32 +40,44 @@ def record(
     timeout: Annotated[float, typer.Option(help="Seconds for one answer.")] = 600.0,
     seed: Annotated[int, typer.Option(help="Of the words and passkeys.")] = 0,
 ) -> None:
-    """Ask a server growing conversations, and record its answers and restores."""
-    from rich.console import Console
-    from rich.progress import Progress
+    """Ask a server growing conversations, and record its answers and restores.
 
-    from hotset.adapter import gate_recording
+    Exit code 3 where its metrics do not say what it restored.
+    """
+    from hotset.adapter import gate_files, gate_recording
     from hotset.adapter.gate_client import GateServer
+    from hotset.adapter.gate_errors import GateUnprovenError
     from hotset.adapter.gate_prompts import GatePlan
 
     plan = GatePlan(sessions, turns, words, answer_tokens, seed)
+    server = GateServer(address, metrics, timeout)
+    gate_files.check_place(out)
     total = sessions * turns
-    console = Console(stderr=True)
-    with Progress(
-        console=console, transient=True, disable=not console.is_terminal
-    ) as bar:
-        task = bar.add_task("questions", total=total)
-        made = gate_recording.record(
-            GateServer(address, metrics, timeout),
-            plan,
-            model,
-            users,
-            lambda: bar.advance(task),
-        )
+    try:
+        with _progress(total) as on_answer:
+            made = gate_recording.record(server, plan, model, users, on_answer)
+    except GateUnprovenError as error:
+        typer.echo(f"hotset: unproven: {error}", err=True)
+        raise typer.Exit(_EXIT["unproven"]) from None
     made.write(out)
     counted = made.restored_tokens
-    restored = "not counted" if counted is None else f"{counted:.0f}"
+    restored = "not counted" if counted is None else str(counted)
     typer.echo(f"{out}: {total} answers of {made.model}; tokens restored: {restored}")
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Callable[[], object]]:
+    from rich.console import Console
+    from rich.progress import Progress
+
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        # Even a disabled bar of an older rich prints an empty line.
+        yield lambda: None
+        return
+    with Progress(console=console, transient=True) as bar:
+        task = bar.add_task("questions", total=total)
+        yield lambda: bar.advance(task)
 
 
 @app.command()
@@ -84,7 +98,8 @@ def compare(
     """Say whether offloading keeps the answers: exit code 0 yes, 1 no, 3 unproven."""
     import json as json_module
 
-    from hotset.adapter.gate_recording import GateRecording, write_whole
+    from hotset.adapter.gate_files import write_whole
+    from hotset.adapter.gate_recording import GateRecording
     from hotset.adapter.gate_verdict import compare as judge
 
     verdict = judge(

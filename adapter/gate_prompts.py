@@ -42,7 +42,7 @@ class GatePlan:
     Raises
     ------
     GateError
-        If a number is out of its range.
+        If a number is not whole or out of its range.
     """
 
     sessions: int = 16
@@ -54,6 +54,8 @@ class GatePlan:
     def __post_init__(self) -> None:
         for name, (low, high) in _RANGES.items():
             value = getattr(self, name)
+            if type(value) is not int:
+                raise GateError(f"{name} is no whole number")
             if not low <= value <= high:
                 raise GateError(f"{name} is {value}: allowed is {low} to {high}")
 

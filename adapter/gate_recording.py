@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from hotset.adapter.gate_client import GateServer
-from hotset.adapter.gate_errors import GateError
+from hotset.adapter.gate_errors import GateError, GateUnprovenError
+from hotset.adapter.gate_files import read_json, write_whole
 from hotset.adapter.gate_prompts import GatePlan, Question, questions
+from hotset.adapter.gate_values import plain_text, whole_tokens
 
 _FORMAT = "hotset-gate-1"
 
@@ -29,15 +30,33 @@ class GateRecording:
         Of whom.
     answers : list of str
         In the order of the questions.
-    restored_tokens : float or None
+    restored_tokens : int or None
         Tokens that came from a KV connector meanwhile; None where the server does not
         count them.
+
+    Raises
+    ------
+    GateError
+        If there are not as many answers as questions, a text is none, or the tokens
+        are no whole number.
     """
 
     plan: GatePlan
     model: str
     answers: list[str]
-    restored_tokens: float | None
+    restored_tokens: int | None
+
+    def __post_init__(self) -> None:
+        wanted = self.plan.sessions * self.plan.turns
+        if len(self.answers) != wanted:
+            raise GateError(f"{len(self.answers)} answers to {wanted} questions")
+        try:
+            for text in (self.model, *self.answers):
+                plain_text(text)
+            if self.restored_tokens is not None:
+                whole_tokens(self.restored_tokens)
+        except ValueError as error:
+            raise GateError(str(error)) from None
 
     def write(self, path: Path) -> None:
         """Write a file, whole or not at all.
@@ -60,51 +79,27 @@ class GateRecording:
         GateError
             If it is no recording.
         """
-        try:
-            content = json.loads(path.read_text())
-        except OSError as error:
-            raise GateError(f"{path}: {error.strerror}") from None
-        except ValueError:
-            raise GateError(f"{path}: no JSON") from None
+        content = read_json(path)
         if not isinstance(content, dict) or content.get("format") != _FORMAT:
             raise GateError(f"{path}: not a recording of 'hotset gate record'")
         try:
             return cls._of(content)
         except (KeyError, TypeError, ValueError) as error:
-            raise GateError(f"{path}: a damaged recording: {error}") from None
+            why = " ".join(str(error).split())
+            raise GateError(f"{path}: a damaged recording: {why}") from None
 
     @classmethod
     def _of(cls, content: dict[str, Any]) -> GateRecording:
         plan = GatePlan(**content["plan"])
-        answers = [str(answer) for answer in content["answers"]]
-        if len(answers) != plan.sessions * plan.turns:
-            raise ValueError(f"{len(answers)} answers")
-        restored = content["restored_tokens"]
+        answers, restored = content["answers"], content["restored_tokens"]
+        if not isinstance(answers, list):
+            raise ValueError("answers are no list")
         return cls(
             plan,
-            str(content["model"]),
+            content["model"],
             answers,
-            None if restored is None else float(restored),
+            None if restored is None else whole_tokens(restored),
         )
-
-
-def write_whole(path: Path, text: str) -> None:
-    """Write a file, whole or not at all.
-
-    Raises
-    ------
-    GateError
-        If it cannot be written.
-    """
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        try:
-            temporary.write_text(text)
-            os.replace(temporary, path)
-        finally:
-            temporary.unlink(missing_ok=True)
-    except OSError as error:
-        raise GateError(f"{path}: {error.strerror}") from None
 
 
 def record(
@@ -133,11 +128,13 @@ def record(
     Raises
     ------
     GateError
-        If the server cannot be reached or refuses.
+        If the server cannot be reached or refuses, or an answer is no text.
+    GateUnprovenError
+        If its metrics do not say what it restored.
     """
     if not 1 <= users <= 1000:
         raise GateError(f"users is {users}: allowed is 1 to 1000")
-    name = model or server.model()
+    name = _name(model) if model else server.model()
     before = server.restored_tokens()
 
     def ask(question: Question) -> str:
@@ -152,6 +149,23 @@ def record(
         except BaseException:
             pool.shutdown(cancel_futures=True)
             raise
-    after = server.restored_tokens()
-    restored = None if after is None else after - (before or 0.0)
+    restored = _gained(before, server.restored_tokens())
     return GateRecording(plan, name, answers, restored)
+
+
+def _name(model: str) -> str:
+    try:
+        return plain_text(model)
+    except ValueError as error:
+        raise GateError(f"model: {error}") from None
+
+
+def _gained(before: int | None, after: int | None) -> int | None:
+    if after is None:
+        return None
+    if after < (before or 0):
+        raise GateUnprovenError(
+            f"the count of restored tokens fell from {before} to {after}: "
+            "the server was started anew meanwhile"
+        )
+    return after - (before or 0)
