@@ -264,7 +264,9 @@ class SsdTier:
             self._num_staged += len(taken)
             self.budget.spend(len(taken) * size)
             self._queue_left -= len(taken) * size
-            driver.finish(request, [keys[i] for i in missing])
+            # A request's own blocks are put in order as a whole, at its end.
+            if not request.is_observed:
+                driver.finish(request, [keys[i] for i in missing])
         return taken
 
     def _offer(

@@ -193,7 +193,9 @@ class SsdCache:
                 self._blocks.writing[key] = task
                 made.tasks.append(task)
         if made.tasks:
-            self.driver.finish(request, keys)
+            # A request's own blocks are put in order as a whole, by `finish_request`.
+            if not request.is_observed:
+                self.driver.finish(request, keys)
             self._budget.spend(len(made.tasks) * self.slot_bytes)
             self.counts["bytes", "written"] += len(made.tasks) * self.slot_bytes
             self._queued_bytes += len(made.tasks) * self.slot_bytes

@@ -36,7 +36,7 @@ class NaiveSsd(NaiveCache):
         taken = [key for key, _ in stored]
         self.readable &= self.resident
         self.pinned.update(taken)
-        if taken:
+        if taken and self.demotes:  # a request's own are put in order at its end
             self.policy.finish(self.here([key for key, _ in missing]), self.now)
         return taken
 

@@ -255,7 +255,7 @@ def crowds(draw):
 
 
 @pytest.mark.parametrize("text", ["lru", "guard:distance=3", "adaptive", "tinylfu"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds(), st.sampled_from(["lru", "arc", "guard", "gdsf"]))
 def test_every_crowd_gets_through(text, setup, ssd_text):
     """No request waits for ever, nothing stays pinned, and the sources add up."""
@@ -305,7 +305,7 @@ def test_every_crowd_gets_through(text, setup, ssd_text):
     assert not ssd.driver.fallen_back
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(crowds())
 def test_an_ssd_that_takes_nothing_changes_nothing(setup):
     workload = setup["workload"]

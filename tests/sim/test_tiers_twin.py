@@ -118,7 +118,7 @@ def compare(text, ssd_text, setup):
 
 
 @pytest.mark.parametrize("text", TEXTS)
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(TEXTS), tiers())
 def test_two_tiers_equal_their_twin(text, ssd_text, setup):
     compare(text, ssd_text, setup)
