@@ -5,12 +5,13 @@ A policy has the same colour, line and marker in every picture.
 
 from __future__ import annotations
 
+import io
 import itertools
 import warnings
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import matplotlib
 
@@ -192,7 +193,27 @@ def save_picture(figure: Figure, path: Path) -> None:
         If the file cannot be written.
     """
     suffix = path.suffix.lstrip(".").lower()
-    with atomic_write(path, "wb") as out, warnings.catch_warnings():
+    with atomic_write(path, "wb") as out:
+        _write(figure, out, suffix)
+
+
+def png_bytes(figure: Figure) -> bytes:
+    """Return a figure as PNG, for notebooks."""
+    out = io.BytesIO()
+    _write(figure, out, "png")
+    return out.getvalue()
+
+
+def svg_text(figure: Figure) -> str:
+    """Return a figure as the text of an SVG whose letters are letters."""
+    out = io.BytesIO()
+    with plt.rc_context({"svg.fonttype": "none"}):
+        _write(figure, out, "svg")
+    return out.getvalue().decode()
+
+
+def _write(figure: Figure, out: IO[bytes], suffix: str) -> None:
+    with warnings.catch_warnings():
         # A name in a script that the font lacks shows boxes, which is no error.
         warnings.filterwarnings("ignore", message="Glyph")
         # No date and no version.

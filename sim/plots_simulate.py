@@ -1,4 +1,4 @@
-"""Pictures of simulations: queues and times to the first token, over time."""
+"""Pictures of simulations: over time, and beside what was measured."""
 
 from __future__ import annotations
 
@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hotset.policies.arrays import Float64Array
+from hotset.sim import gpu_matrix
 from hotset.sim.metrics import Records
 from hotset.sim.plots import panels, policy_style, shown_name
+from hotset.sim.reproduce import Reproduction
 from hotset.sim.simulate import SimulationResult
 
 if TYPE_CHECKING:
@@ -85,3 +87,27 @@ def _draw_ttft(axes: Any, records: Records, edges: Float64Array, colour: str) ->
     axes.plot(middle, [np.median(ttft[at == i]) for i in bins], color=colour, lw=1.8)
     high = [np.quantile(ttft[at == i], 0.95) for i in bins]
     axes.plot(middle, high, color=colour, lw=1.0, ls="--")
+
+
+def plot_reproduction(result: Reproduction) -> Figure:
+    """Draw each published counter beside the simulated one: on the line is equal."""
+    figure, axes = panels(len(gpu_matrix.COUNTERS), 13, 4.5)
+    for each, name in zip(axes, gpu_matrix.COUNTERS, strict=True):
+        unit, scale = (
+            ("GB", 1e9) if name.endswith("bytes") else ("thousand tokens", 1e3)
+        )
+        for arm, policy in (("A1", "lru"), ("A2", "relevance")):
+            chosen = [o for o in result.outcomes if o.cell.name.startswith(arm)]
+            style = {**policy_style(policy), "ls": "", "ms": 7, "alpha": 0.8}
+            published = [o.cell.counters[name] / scale for o in chosen]
+            simulated = [o.counters[name] / scale for o in chosen]
+            each.plot(published, simulated, label=f"{arm}: {policy}", **style)
+        most = max(each.get_xlim()[1], each.get_ylim()[1])
+        each.plot([0, most], [0, most], color="0.45", lw=1, ls="--", label="equal")
+        each.set_title(name.replace("_", " "))
+        each.set_xlabel(f"published, {unit}")
+        each.set_ylabel(f"simulated, {unit}")
+        each.grid(alpha=0.3)
+    axes[0].legend()
+    figure.tight_layout()
+    return figure
