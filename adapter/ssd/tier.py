@@ -263,6 +263,8 @@ class SsdTier:
         taken = self._store(PINNED, new[:room], slots, request)
         self._num_pinned += len(taken)
         self.driver.pin(taken)
+        if taken:  # all of the request's blocks, so that heads outlive tails
+            self.cache.finish_request(request, live.batch.keys)
 
     def demote(self, keys: Sequence[bytes], slots: Sequence[int]) -> None:
         """Write chunks that left these slots, which are exchanged for spare ones."""

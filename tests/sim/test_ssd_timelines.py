@@ -118,6 +118,14 @@ def test_a_chunk_being_written_through_keeps_its_place_in_the_cpu_tier():
         assert counts.stores == run.tier.counts.stores - unstaged
 
 
+def test_heads_outlive_tails_of_a_prompt_that_was_stored_in_parts():
+    """Request 0's chunks are written in two parts; the SSD has one place too few."""
+    run = simulate([FIRST, [10]], [0.0, 20.0], ssd=3, mode="write-through")
+    ssd = run.tier.ssd
+    assert ssd.counts.evictions == 1
+    assert [key in ssd.driver for key in range(4)] == [True, True, False, True]
+
+
 class Asked:
     """Tiers that have asked for two writes, of three chunks and of one."""
 
