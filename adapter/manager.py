@@ -280,6 +280,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         self._requests.end_step()
         if self.watcher is not None:
             self._retune(self.watcher)
+            self.driver.carry_on()
         taken, self._events = self._events, None if self._events is None else []
         return taken or ()
 

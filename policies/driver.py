@@ -18,7 +18,8 @@ from hotset.policies.admission import ALWAYS
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
-from hotset.policies.guarded import GuardedAdmission, GuardedPolicy
+from hotset.policies.guarded import GuardedPolicy
+from hotset.policies.guarded_admission import GuardedAdmission
 from hotset.policies.identities import distinct
 from hotset.policies.keys import KeyBatch, KeyMap, fold
 from hotset.policies.outcomes import Status as Status
@@ -119,6 +120,11 @@ class PolicyDriver(Generic[K]):
     def num_faults(self) -> int:
         """How often the policy or the admission rule failed."""
         return self._cache.num_faults + self._admission.num_faults
+
+    @property
+    def is_changing(self) -> bool:
+        """Whether another policy is learning what is here, see `carry_on`."""
+        return self._cache.is_changing
 
     def fall_back(self) -> None:
         """Go on with plain LRU from now on, after a failure of the caller's own."""
@@ -340,8 +346,9 @@ class PolicyDriver(Generic[K]):
     ) -> None:
         """Go on under another policy and rule, with the blocks that are here.
 
-        The policy hears of them in the order of their last uses, see `carry_over`; all
-        else it learns from what comes. A rule that changes counts anew.
+        The policy hears of them in the order of their last uses, a large tier's slice
+        by slice in `carry_on`; the rest it learns from what comes. A new rule counts
+        anew.
         """
         _check(spec)
         state = spec.make(params, self.capacity, None)
@@ -354,6 +361,10 @@ class PolicyDriver(Generic[K]):
         self.spec, self._params = spec, params
         told = self._depths, self._now(), spec.age_unit
         self._cache.replace(spec.name, state, spec.refuses(params), *told)
+
+    def carry_on(self) -> None:
+        """Tell a policy that takes over of more blocks; until it knows all, LRU rules."""
+        self._cache.carry_on()
 
     def resident_slots(self) -> Int32Array:
         """Return the slots that are taken; goes through all of them."""

@@ -2,21 +2,19 @@
 
 Beside the policy's order a plain LRU order of the same slots is kept. Should the
 policy raise or choose impossible victims, that is logged once and counted, and from
-then on the LRU order chooses. Slots stay consistent whatever the policy does. An
-admission rule that fails is left out from then on.
+then on the LRU order chooses. Slots stay consistent whatever the policy does.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hotset.policies.admission import AlwaysState, admission_kernels
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array
-from hotset.policies.carry_over import carry_over, oldest_first
+from hotset.policies.carry_over import CarryOver
+from hotset.policies.failures import log_failure
 from hotset.policies.linked import make_links
 from hotset.policies.lru import LinksState
 from hotset.policies.native import NativeCalls
@@ -37,12 +35,13 @@ from hotset.policies.verbs import (
     NO_LINKS,
     admit,
     kernels_of,
+    on_finish,
+    on_hit,
+    on_ready,
     on_remove,
     reset,
     scores,
 )
-
-_LOG = logging.getLogger(__name__)
 
 
 class Placed(NamedTuple):
@@ -93,16 +92,26 @@ class GuardedPolicy:
         self._links = _Bound(LinksState(links=make_links(capacity)))
         self._policy = _Bound(state)
         self._outcome = np.zeros(2, np.int64)
+        # Another policy that is learning what is resident; the LRU order chooses then.
+        self._next: _Bound | None = None
+        self._carrying: CarryOver | None = None
 
     @property
     def state(self) -> Any:
         """The state of whatever chooses victims now."""
         return self._policy.state
 
+    @property
+    def is_changing(self) -> bool:
+        """Whether another policy is learning what is resident."""
+        return self._carrying is not None
+
     def call(self, verb: Callable[..., Any], *arguments: Any) -> None:
         """Tell the policy and the LRU order of an event."""
+        if self._carrying is not None:
+            self._tell_next(verb, arguments)
         self._links.tell(verb, *arguments)
-        if self.fallen_back:
+        if self._policy is self._links:
             return
         try:
             self._policy.tell(verb, *arguments)
@@ -162,6 +171,7 @@ class GuardedPolicy:
                     return victims
                 continue
             if found == n:
+                self._note_gone(victims)
                 return victims
             if found != FAULT and not self._found_too_few(n):
                 return None
@@ -247,6 +257,7 @@ class GuardedPolicy:
                     continue
             stored, evicted = int(outcome[STORED]), gone + int(outcome[EVICTED])
             if stored >= 0:
+                self._note_gone(victims[:evicted])
                 return Placed(taken[:stored], victims[:evicted])
             if stored != FAULT and not self._found_too_few(n - free):
                 break
@@ -264,97 +275,77 @@ class GuardedPolicy:
     ) -> None:
         """Go on under another policy, which takes over what is resident.
 
-        ``name``, ``state`` and ``refuses`` are those of the class; the rest is as in
-        `carry_over`.
+        It does so slice by slice, see `carry_on`, in the LRU order; a small tier's in
+        one. ``name``, ``state`` and ``refuses`` are those of the class, ``depths``,
+        ``now`` and ``age_unit`` as in `CarryOver`.
         """
-        links = self._links.state.links
-        order = np.empty(len(self.slots.key), np.int32)
-        found = self.run(oldest_first, links, len(order), order)
         self._name, self._refuses = name, refuses
-        self._policy, self.fallen_back = _Bound(state), False
+        self._policy, self.fallen_back = self._links, False
+        self._next = _Bound(state)
+        self._carrying = CarryOver(
+            self._next.tell,
+            self.run,
+            self._links.state.links,
+            self.slots,
+            depths,
+            now,
+            age_unit,
+        )
+        self.carry_on()
+
+    def carry_on(self) -> None:
+        """Tell the next policy of some more blocks; once it knows all, it chooses."""
+        if self._carrying is None:
+            return
         try:
-            carry_over(
-                self._policy.tell, self.slots, order[:found], depths, now, age_unit
-            )
+            if self._carrying.go_on():
+                self._change()
+        except Exception as error:
+            self.fail(error)
+
+    def _change(self) -> None:
+        assert self._next is not None
+        self._policy, self._next, self._carrying = self._next, None, None
+
+    def _tell_next(self, verb: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        """Let the next policy know of an event before the LRU order does."""
+        assert self._next is not None and self._carrying is not None
+        try:
+            if verb is reset:
+                self._next.tell(reset)
+                self._change()
+            elif verb in (on_hit, on_finish, on_remove):
+                self._carrying.before(arguments[0])
+            elif verb is on_ready:
+                self._carrying.ready(arguments[0])
+            if verb is on_remove:
+                self._carrying.gone(arguments[0])
+        except Exception as error:
+            self.fail(error)
+
+    def _note_gone(self, victims: Int32Array) -> None:
+        if self._carrying is None:
+            return
+        try:
+            self._carrying.gone(victims)
         except Exception as error:
             self.fail(error)
 
     def fail(self, error: Exception | str) -> None:
         """Log and count a fault of the policy, and fall back."""
         self.num_faults += 1
-        _log_failure("policy", self._name, "going on with lru", error)
+        log_failure("policy", self._name, "going on with lru", error)
         self.fall_back()
 
     def fall_back(self) -> None:
         """Go on with the LRU order from now on."""
         self.fallen_back = True
-        self._policy = self._links
+        self._policy, self._next, self._carrying = self._links, None, None
 
     def _second(self) -> Any:
-        return NO_LINKS if self.fallen_back else self._links.state
+        return NO_LINKS if self._policy is self._links else self._links.state
 
     def _found_too_few(self, needed: int) -> bool:
         """Return whether there was enough to evict, and no leave to pass over it."""
-        may_pass = self._refuses or self.fallen_back
+        may_pass = self._refuses or self._policy is self._links
         return not may_pass and needed <= self.num_evictable()
-
-
-class GuardedAdmission:
-    """An admission rule's state; a rule that fails is left out from then on.
-
-    Parameters
-    ----------
-    name : str
-        The rule's name, for the log.
-    state : NamedTuple
-        The rule's state.
-    """
-
-    def __init__(self, name: str, state: Any) -> None:
-        self.num_faults = 0
-        self._name = name
-        self._state = state
-        self._kernels = admission_kernels(state)
-        self._run = NativeCalls()
-        self._admits_all = isinstance(state, AlwaysState)
-
-    def on_lookup(self, folded: Int64Array) -> None:
-        """Note keys that were looked up, the first miss included."""
-        self._note("on_lookup", folded)
-
-    def on_offer(self, folded: Int64Array) -> None:
-        """Note keys that were offered for storing, resident ones included."""
-        self._note("on_offer", folded)
-
-    def keep(self, folded: Int64Array, places: Int64Array) -> Int64Array:
-        """Return those places of missing keys that may be stored, in order."""
-        if self._admits_all:
-            return places
-        keys, kept = folded[places], places.copy()
-        try:
-            n = self._run(self._kernels["keep"], self._state, keys, kept, len(kept))
-        except Exception as error:
-            self._fail(error)
-            return places
-        if not 0 <= n <= len(places):
-            self._fail(f"it kept {n} of {len(places)} blocks")
-            return places
-        return kept[:n]
-
-    def _note(self, name: str, folded: Int64Array) -> None:
-        if self._admits_all:
-            return
-        try:
-            self._run(self._kernels[name], self._state, folded)
-        except Exception as error:
-            self._fail(error)
-
-    def _fail(self, error: Exception | str) -> None:
-        self.num_faults += 1
-        self._admits_all = True
-        _log_failure("admission", self._name, "going on without", error)
-
-
-def _log_failure(kind: str, name: str, outcome: str, error: Exception | str) -> None:
-    cause = error if isinstance(error, Exception) else None
-    _LOG.error("%s %s failed, %s: %s", kind, name, outcome, error, exc_info=cause)

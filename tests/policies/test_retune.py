@@ -5,6 +5,7 @@ import random
 import numpy as np
 import pytest
 from contract.serving import online_names
+from support.tier_player import TierPlayer
 
 from hotset.policies import ADMISSIONS, POLICIES, PolicyError, carry_over
 from hotset.policies.driver import PolicyDriver, Status
@@ -175,17 +176,109 @@ def test_batches_are_requests_and_at_most_so_many(monkeypatch):
     cut = carry_over.batches(slots, depths)
     assert [part.tolist() for part in cut] == [[0, 1, 2], [3], [4, 5]]
     assert carry_over.batches(slots[:0], depths) == []
-    monkeypatch.setattr(carry_over, "MAX_BATCHES", 4)
+    monkeypatch.setattr(carry_over, "SLICE_BATCHES", 4)
     many = np.arange(100, dtype=np.int32)
     cut = carry_over.batches(many, np.zeros(100, np.int32))
     assert len(cut) == 4
     assert np.concatenate(cut).tolist() == many.tolist()
 
 
-def test_a_large_tier_in_few_calls():
+def test_a_large_tier_in_slices():
     tier = driver("lru", capacity=5000)
     for start in range(0, 5000, 2):
         serve(tier, [start, start + 1])
     tier.retune(*POLICIES.parse("fifo"))
+    slices = 1
+    while tier.is_changing:
+        tier.carry_on()
+        slices += 1
+    assert slices == -(-5000 // carry_over.SLICE_BLOCKS)
     assert len(tier) == 5000
     assert tier.evict(4) == [1, 0, 3, 2]
+
+
+@pytest.fixture
+def small_slices(monkeypatch):
+    monkeypatch.setattr(carry_over, "SLICE_BLOCKS", 3)
+    monkeypatch.setattr(carry_over, "SLICE_BATCHES", 2)
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_traffic_between_slices_is_no_loss(seed, small_slices):
+    """LRU that learns in slices, with requests in between, is LRU."""
+    draw = random.Random(seed)
+    plain, retuned = driver("lru", capacity=20), driver("lru", capacity=20)
+    changes = 0
+    for _turn in range(150):
+        start = 10 * draw.randrange(8)
+        keys = list(range(start, start + draw.randrange(1, 7)))
+        ours, theirs = serve(retuned, keys), serve(plain, keys)
+        assert (ours.keys, ours.evicted) == (theirs.keys, theirs.evicted)
+        if draw.random() < 0.2:
+            some = [key for key in keys[-2:] if key in plain]
+            plain.remove(some)
+            retuned.remove(some)
+        if draw.random() < 0.2 and not retuned.is_changing:
+            retuned.retune(*POLICIES.parse("lru"))
+            changes += retuned.is_changing
+        while draw.random() < 0.7:
+            retuned.carry_on()
+    assert changes > 5
+    while retuned.is_changing:
+        retuned.carry_on()
+    assert retuned.num_faults == 0
+    assert order(retuned) == order(plain)
+
+
+@pytest.mark.parametrize("name", online_names())
+def test_books_balance_while_policies_change_in_slices(name, small_slices):
+    for seed in range(4):
+        chance = random.Random(f"{name} {seed}")
+        tier = driver(name, capacity=chance.randint(8, 24))
+        player = TierPlayer(tier, chance)
+        changes = 0
+        for _step in range(250):
+            player.step()
+            if chance.random() < 0.1:
+                tier.retune(*POLICIES.parse(chance.choice(["lru", name])))
+                changes += tier.is_changing
+            elif chance.random() < 0.4:
+                tier.carry_on()
+        assert tier.num_faults == 0
+        assert changes > 2
+        while player.open:
+            player.end_store()
+        while player.books.pins:
+            player.unpin()
+        while tier.is_changing:
+            tier.carry_on()
+        tier.retune(*POLICIES.parse("fifo"))
+        while tier.is_changing:
+            tier.carry_on()
+        assert sorted(tier.evict(len(tier)) or []) == sorted(player.books.order)
+
+
+def test_a_policy_that_fails_between_slices_leaves_lru(small_slices):
+    from support.faulty_states import plant
+
+    tier = driver("lru", capacity=20)
+    for start in range(0, 20, 4):
+        serve(tier, list(range(start, start + 4)))
+    spec, _made = plant(POLICIES.get("fifo"), "on_insert", "raise after", 4)
+    tier.retune(spec, POLICIES.get("fifo").params())
+    while tier.is_changing:
+        assert not tier.fallen_back
+        tier.carry_on()
+    assert tier.fallen_back
+    assert tier.num_faults == 1
+    assert tier.evict(2) == [3, 2]
+
+
+def test_a_reset_ends_the_learning(small_slices):
+    tier = filled("lru")
+    tier.retune(*POLICIES.parse("fifo"))
+    assert tier.is_changing
+    tier.reset()
+    assert not tier.is_changing
+    serve(tier, [1, 2])
+    assert order(tier) == [2, 1]
