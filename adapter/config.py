@@ -13,6 +13,7 @@ Everything that is wrong with a configuration is said at once.
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -119,6 +120,9 @@ def read_config(
         for key in given
         if key not in _KEYS
     ]
+    faults += _strangers(extra_config)
+    if "watch_s" in given and "policy_file" not in given:
+        faults.append('"hotset": "watch_s" is for a "policy_file", which is not given')
     tuned = _tuned(given, faults)
     if tuned is not None:
         policy_of_file, admission_of_file = tuned.chosen
@@ -157,6 +161,20 @@ def read_config(
         float(watch_s),
         ssd,
     )
+
+
+def _strangers(extra_config: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with keys beside ``"hotset"`` that were meant for it."""
+    faults = []
+    for key in map(str, extra_config):
+        if key in ("hotset", "evoke"):
+            continue
+        if key in _KEYS:
+            faults.append(f'"{key}" stands beside "hotset" and belongs into it')
+        elif difflib.get_close_matches(key.lower(), ("hotset", "evoke"), 1, 0.75):
+            meant = difflib.get_close_matches(key.lower(), ("hotset", "evoke"), 1, 0.75)
+            faults.append(f'"{key}" is no key: did you mean "{meant[0]}"?')
+    return faults
 
 
 def _flag(given: Mapping[str, Any], key: str, faults: list[str]) -> bool:

@@ -7,6 +7,7 @@ it. Without that key the variables alone choose the policy, unless ``"hotset"`` 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -68,8 +69,11 @@ def evoke_policy(
     floors = _floors(given, environment, faults)
     texts = {name: repr(numbers[name]) for name in _WEIGHTS if name in numbers}
     if "recency_half_life" in numbers:
-        # The original divides by at least 1.
-        texts["half_life"] = repr(max(1.0, numbers["recency_half_life"]))
+        # The original takes the whole part, and divides by at least 1.
+        half_life = numbers["recency_half_life"]
+        if math.isfinite(half_life):
+            half_life = max(1.0, float(int(half_life)))
+        texts["half_life"] = repr(half_life)
     texts |= {f"floor_{name}": repr(floors.get(name, 0.0)) for name in SOURCE_TYPES}
     if "max_tracker_size" in extra_config:
         texts["tracker_size"] = str(extra_config["max_tracker_size"])
@@ -107,7 +111,8 @@ def _numbers(
 def _floors(
     given: Mapping[str, Any], environment: Mapping[str, str], faults: list[str]
 ) -> dict[str, float]:
-    floors = given.get("source_floors", _DEFAULT_FLOORS)
+    floors = given.get("source_floors")
+    floors = _DEFAULT_FLOORS if floors is None else floors
     if not isinstance(floors, Mapping):
         faults.append(f'"evoke": "source_floors" is {floors!r}: an object is needed')
         floors = {}

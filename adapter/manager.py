@@ -324,7 +324,7 @@ class HotsetManager(base.OffloadingManager):  # type: ignore[misc]
         now_s, tags, request = time.monotonic(), Tags(), Request()
         try:
             params = getattr(req_context, "kv_transfer_params", None)
-            tags = self.tags.read(params, now_s)
+            tags = self.tags.read(params)
             request = self.driver.begin(
                 source_type=tags.source_type, priority=tags.priority
             )

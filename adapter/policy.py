@@ -231,7 +231,7 @@ class HotsetCachePolicy(CachePolicy):  # type: ignore[misc]
         if self.driver.spec.age_unit == "second":
             self.driver.now_s = now_s
         params = getattr(req_context, "kv_transfer_params", None)
-        tags = self.tags.read(params, now_s)
+        tags = self.tags.read(params)
         return self.driver.begin(source_type=tags.source_type, priority=tags.priority)
 
     def _start(self, live: _Live, req_context: Any, keys: list[Any]) -> None:

@@ -42,6 +42,11 @@ def record_config(given: Any, faults: list[str]) -> RecordConfig | None:
     path = given.get("path")
     if not isinstance(path, str) or not path or "\0" in path:
         faults.append(f'"hotset": "record": "path" is {path!r}: a file is needed')
+    elif path.endswith((".gz", ".zst")):
+        faults.append(
+            f'"hotset": "record": "path" is {path!r}: the file that grows is plain '
+            "text, so leave out that ending; finished ones get it"
+        )
     files = given.get("files", RecordConfig.files)
     if isinstance(files, bool) or not isinstance(files, int):
         files = 0

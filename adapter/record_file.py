@@ -65,24 +65,25 @@ class RecordFile:
         OSError
             If they could not be written; then none of them is in the file.
         """
+        if self.is_full:
+            return 0
         kept, size = 0, self._size
-        while not self.is_full and kept < len(rows):
-            if size + len(rows[kept]) > self._max_bytes:
-                self.is_full = True
-                break
+        while kept < len(rows) and size + len(rows[kept]) <= self._max_bytes:
             size += len(rows[kept])
             kept += 1
-        data = b"".join(rows[:kept])
-        if not data:
-            return 0
+        if kept:
+            self._write(b"".join(rows[:kept]))
+        self._size = size
+        self.is_full = kept < len(rows)  # what could not be written may still fit
+        return kept
+
+    def _write(self, data: bytes) -> None:
         try:
             if os.write(self._fd, data) < len(data):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         except OSError:
             os.ftruncate(self._fd, self._size)
             raise
-        self._size = size
-        return kept
 
     def close(self) -> None:
         """Let the file go."""
@@ -101,6 +102,10 @@ def read_secret(path: Path) -> bytes:
     """
     place = path.with_name(f"{path.name}.key")
     if not place.exists():
+        if path.exists() and path.stat().st_size:
+            raise OSError(
+                errno.ENOENT, "the key of what is recorded there is gone", str(place)
+            )
         made = place.with_name(f"{place.name}.{os.getpid()}")
         fd = os.open(made, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, MODE)
         try:
@@ -112,7 +117,12 @@ def read_secret(path: Path) -> bytes:
         finally:
             os.close(fd)
             os.unlink(made)
-    secret = place.read_bytes()
+    fd = os.open(place, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        os.fchmod(fd, MODE)
+        secret = os.read(fd, 2 * _KEY_BYTES)
+    finally:
+        os.close(fd)
     if len(secret) != _KEY_BYTES:
         raise OSError(errno.EINVAL, f"no key of {_KEY_BYTES} bytes", str(place))
     return secret
@@ -120,6 +130,7 @@ def read_secret(path: Path) -> bytes:
 
 def _open_one(path: Path) -> tuple[Path, int]:
     flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK
+    flags |= os.O_NOFOLLOW
     for number in range(_MAX_PROCESSES):
         place = path.with_name(f"{path.stem}.{number}{path.suffix}") if number else path
         fd = os.open(place, flags, MODE)
@@ -127,6 +138,7 @@ def _open_one(path: Path) -> tuple[Path, int]:
             if not stat.S_ISREG(os.fstat(fd).st_mode):
                 raise OSError(errno.EINVAL, "no regular file", str(place))
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.fchmod(fd, MODE)
         except BlockingIOError:
             os.close(fd)
             continue

@@ -147,6 +147,7 @@ class Recorder:
             self._fail(error, "nothing is recorded")
             return
         self.path = self._file.path
+        _LOG.info("hotset: recorder: requests go to %s", self.path)
         self._thread = threading.Thread(
             target=self._write_all, name="hotset-recorder", daemon=True
         )
@@ -193,25 +194,35 @@ class Recorder:
         self._file.close()
 
     def _write(self, requests: list[Ended]) -> None:
-        chosen = [ended for ended in requests if self._is_chosen(ended)]
-        self.counts[NOT_SAMPLED] += len(requests) - len(chosen)
+        rows = [row for ended in requests if (row := self._made(ended)) is not None]
         if self._file.is_full:
-            self.counts[FULL] += len(chosen)
+            self.counts[FULL] += len(rows)
             return
         try:
-            written = self._file.append([self._row(ended) for ended in chosen])
+            written = self._file.append(rows)
         except Exception as error:
-            self.counts[FAILED] += len(chosen)
+            self.counts[FAILED] += len(rows)
             self._fail(error, "requests are left out")
             return
         self.counts[RECORDED] += written
-        self.counts[FULL] += len(chosen) - written
+        self.counts[FULL] += len(rows) - written
         if self._file.is_full:
             _LOG.warning(
                 "hotset: the recording %s has its %d bytes and stops",
                 self.path,
                 self._config.max_bytes,
             )
+
+    def _made(self, ended: Ended) -> bytes | None:
+        """Return a request's row; None where it is not sampled or cannot be made."""
+        try:
+            if self._is_chosen(ended):
+                return self._row(ended)
+            self.counts[NOT_SAMPLED] += 1
+        except Exception as error:
+            self.counts[FAILED] += 1
+            self._fail(error, "requests are left out")
+        return None
 
     def _is_chosen(self, ended: Ended) -> bool:
         if self._config.sample >= 1.0:

@@ -17,6 +17,8 @@ from hotset.adapter.stock_keys import stock_faults
 # workers and front ends import this module too, and vLLM's CPU build fails to start in
 # a process that has loaded llvmlite before.
 
+_MOST_CHUNKS = 1 << 30  # slots are numbered by 32 bits
+
 
 class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
     """vLLM's CPU offloading with hotset's policies.
@@ -182,8 +184,14 @@ class HotsetOffloadingSpec(compat.SPEC_BASE):  # type: ignore[misc]
         return Endings(tally, find, recorder, chunk // block, chunk)
 
     def _capacity_faults(self) -> list[str]:
-        if compat.num_chunks(self) >= 1:
+        if 1 <= compat.num_chunks(self) <= _MOST_CHUNKS:
             return []
+        if compat.num_chunks(self) > _MOST_CHUNKS:
+            return [
+                f'"cpu_bytes_to_use" is {self.extra_config["cpu_bytes_to_use"]}: that '
+                f"is {compat.num_chunks(self)} chunks, at most {_MOST_CHUNKS} can be "
+                "kept"
+            ]
         return [
             f'"cpu_bytes_to_use" is {self.extra_config["cpu_bytes_to_use"]}: one chunk '
             f"of {compat.blocks_per_chunk(self)} blocks takes "

@@ -6,6 +6,7 @@ spec; here everything that is wrong is said at once.
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,21 @@ _INERT = {
     "cache_policy_module_path": 'name the policy in "hotset": {"policy": ...}',
     "secondary_tiers": "this spec has one tier",
 }
+
+# Keys of vLLM's that change what this spec does; a misspelt one would do nothing.
+_KNOWN = (
+    "cpu_bytes_to_use",
+    "block_size",
+    "blocks_per_chunk",
+    "store_threshold",
+    "max_tracker_size",
+    "offload_prompt_only",
+    "self_describing_kv_events",
+    "eviction_policy",
+    "cache_policy_module_path",
+    "spec_name",
+    "spec_module_path",
+)
 
 
 def stock_faults(
@@ -48,6 +64,18 @@ def stock_faults(
             faults.append(
                 f'"{key}" is {value!r}: a whole number from {at_least} is needed'
             )
+    # vLLM takes any value for yes or no.
+    prompt_only = extra_config.get("offload_prompt_only", True)
+    if not isinstance(prompt_only, bool):
+        faults.append(
+            f'"offload_prompt_only" is {prompt_only!r}: true or false is needed'
+        )
+    faults += [
+        f'"{key}" is no key: did you mean "{near}"?'
+        for key in map(str, extra_config)
+        for near in difflib.get_close_matches(key, _KNOWN, 1, 0.85)
+        if key not in _KNOWN
+    ]
     if "blocks_per_chunk" in extra_config:
         if not has_blocks_per_chunk:
             faults.append(

@@ -14,8 +14,8 @@
 ``evoke_session``) is read where ``"hotset"`` does not give the same.
 
 Tags never break a request: what is wrong is counted by tag, said once for each tag, and
-as good as not given. Clients name as much as they like, so the names that are kept are
-bounded; the rest are ``"other"``.
+as good as not given. Clients name as much as they like, so nothing is kept of sessions,
+and the names of tenants that are kept are bounded; the rest are ``"other"``.
 """
 
 from __future__ import annotations
@@ -32,12 +32,10 @@ from hotset.policies.request import SOURCE_TYPES
 _LOG = logging.getLogger(__name__)
 
 OTHER = "other"
-MAX_SESSIONS = 4096
 MAX_TENANTS = 64
 MAX_NAME = 64  # characters
 MIN_PRIORITY, MAX_PRIORITY, PRIORITY_STEPS = 0.125, 8.0, 8  # steps to 1
 MIN_TTL_S, MAX_TTL_S = 1.0, 7 * 86_400.0
-DEFAULT_TTL_S = 3_600.0  # a session without a word of it is live that long
 
 _NAMES = ("source_type", "priority", "session", "ttl_s", "end_session", "tenant")
 # What is counted beside the tags: a value that is no object, and unknown keys.
@@ -71,42 +69,6 @@ class Tags:
     tenant: str | None = None
 
 
-class Sessions:
-    """Names of live sessions, at most `MAX_SESSIONS` at a time.
-
-    A session lives for its ``ttl_s`` after its last request, or until it is ended.
-    """
-
-    def __init__(self) -> None:
-        self._ends_s: dict[str, float] = {}
-        self._first_end_s = math.inf  # not after any end
-
-    def __len__(self) -> int:
-        return len(self._ends_s)
-
-    def note(self, name: str, now_s: float, ttl_s: float) -> str:
-        """Return the name under which a request of a session counts."""
-        if name not in self._ends_s and len(self._ends_s) >= MAX_SESSIONS:
-            if now_s < self._first_end_s:
-                return OTHER
-            self._drop_ended(now_s)
-            if len(self._ends_s) >= MAX_SESSIONS:
-                return OTHER
-        end_s = now_s + ttl_s
-        self._ends_s[name] = end_s
-        self._first_end_s = min(self._first_end_s, end_s)
-        return name
-
-    def end(self, name: str) -> None:
-        """Forget a session."""
-        self._ends_s.pop(name, None)
-
-    def _drop_ended(self, now_s: float) -> None:
-        ends_s = {name: end_s for name, end_s in self._ends_s.items() if end_s > now_s}
-        self._ends_s = ends_s
-        self._first_end_s = min(ends_s.values(), default=math.inf)
-
-
 class TagReader:
     """Reads tags, and counts what is wrong with them.
 
@@ -117,22 +79,21 @@ class TagReader:
     """
 
     def __init__(self, trusted: bool = False) -> None:
-        self.sessions = Sessions()
         self.invalid: Counter[str] = Counter()
         self._trusted = trusted
         self._tenants: set[str] = set()
 
-    def read(self, kv_transfer_params: Any, now_s: float) -> Tags:
-        """Return the tags of a request that arrives at ``now_s``; never raises."""
+    def read(self, kv_transfer_params: Any) -> Tags:
+        """Return the tags of a request; never raises."""
         if not kv_transfer_params:
             return Tags()
         try:
-            return self._read(kv_transfer_params, now_s)
+            return self._read(kv_transfer_params)
         except Exception as error:
             self._refuse("hotset", f'"hotset" cannot be read: {error!r}')
             return Tags()
 
-    def _read(self, params: Mapping[str, Any], now_s: float) -> Tags:
+    def _read(self, params: Mapping[str, Any]) -> Tags:
         given = self._object(params, "hotset")
         unknown = sum(key not in _NAMES for key in given)
         if unknown:
@@ -152,12 +113,6 @@ class TagReader:
         ttl_s = self._take(given, "ttl_s", _ttl_s)
         ends = self._take(given, "end_session", _flag) if self._trusted else None
         tenant = self._take(given, "tenant", _name) if self._trusted else None
-        if session is not None:
-            ttl = DEFAULT_TTL_S if ttl_s is None else ttl_s
-            known_as = self.sessions.note(session, now_s, ttl)
-            if ends:
-                self.sessions.end(session)
-            session = known_as
         if ends:
             priority = MIN_PRIORITY
         return Tags(

@@ -28,6 +28,7 @@ SOURCES = (*SOURCE_TYPES, "none")  # by index into SOURCE_TYPES, -1 is the last
 # So many chunks stored for so many requests without a load, and that is said.
 WARN_STORES, WARN_REQUESTS = 10_000, 100
 _NO_LABELS: tuple[str, ...] = ()
+_IN_LINE = ("stores", "evictions", "dropped_unused")
 _GAUGES = tuple(metric.name for metric in METRICS if metric.kind == "gauge")
 
 
@@ -220,6 +221,8 @@ class Tally:
         if count > 0:
             self._new[name, labels] += count
             self.totals[name, labels] += count
+            if name in _IN_LINE:
+                self._line[name] += count
 
     def _by_source(self, name: str, slots: Int32Array, *more: str) -> None:
         # The last source has index -1.
@@ -240,9 +243,7 @@ class Tally:
             *shares,
             gauges["resident"],
             gauges["capacity"],
-            self.total("stores"),
-            self.total("evictions"),
-            self.total("dropped_unused"),
+            *(line[name] for name in _IN_LINE),
         )
 
     def _warn_of_no_loads(self) -> None:

@@ -7,9 +7,10 @@ LRU.
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from hotset.policies.errors import PolicyError
@@ -81,7 +82,7 @@ def read_tuned(path: str) -> TunedFile:
             chunk_tokens=int(values["engine"]["chunk_tokens"]),
             cpu_bytes=values["cpu"]["bytes"],
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise PolicyError(f"{path}: incomplete: {error!r}") from None
     if found.verdict not in (DEPLOY, KEEP_LRU, NO_OFFLOAD):
         raise PolicyError(
@@ -89,6 +90,16 @@ def read_tuned(path: str) -> TunedFile:
             f"{NO_OFFLOAD}"
         )
     return found
+
+
+def _read_regular(path: str) -> str:
+    """Return the text of a file; a pipe would be waited for."""
+    # Opened without waiting, and looked at then: what stands there can change.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    with open(fd, encoding="utf-8") as file:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise PolicyError(f"{path}: no regular file")
+        return file.read()
 
 
 def read_json(path: str) -> Any:
@@ -100,7 +111,7 @@ def read_json(path: str) -> Any:
         If it cannot be read or is no JSON.
     """
     try:
-        return json.loads(Path(path).read_text(encoding="utf-8"))
+        return json.loads(_read_regular(path))
     except OSError as error:
         raise PolicyError(f"{path}: {error.strerror}") from None
     except (ValueError, RecursionError) as error:

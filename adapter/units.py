@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
+from fractions import Fraction
 from typing import Any
 
 _UNITS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4}
-_BYTES = re.compile(r"(\d+(?:\.\d+)?) ?([KMGT]?)(i?)B")
+_BYTES = re.compile(r"([0-9]{1,18}(?:\.[0-9]{1,18})?) ?([KMGT]?)(i?)B")
 
 
 def read_bytes(value: Any) -> int | None:
@@ -16,4 +17,5 @@ def read_bytes(value: Any) -> int | None:
     matched = _BYTES.fullmatch(value) if isinstance(value, str) else None
     if matched is None or (matched[3] and not matched[2]):
         return None
-    return int(float(matched[1]) * (1024 if matched[3] else 1000) ** _UNITS[matched[2]])
+    unit = (1024 if matched[3] else 1000) ** _UNITS[matched[2]]
+    return int(Fraction(matched[1]) * unit)

@@ -347,8 +347,7 @@ class PolicyDriver(Generic[K]):
         """Go on under another policy and rule, with the blocks that are here.
 
         The policy hears of them in the order of their last uses, a large tier's slice
-        by slice in `carry_on`; the rest it learns from what comes. A new rule counts
-        anew.
+        by slice in `carry_on`. A new rule counts anew.
         """
         _check(spec)
         state = spec.make(params, self.capacity, None)
@@ -363,7 +362,7 @@ class PolicyDriver(Generic[K]):
         self._cache.replace(spec.name, state, spec.refuses(params), *told)
 
     def carry_on(self) -> None:
-        """Tell a policy that takes over of more blocks; until it knows all, LRU rules."""
+        """Tell a policy that takes over of more blocks; LRU chooses until then."""
         self._cache.carry_on()
 
     def resident_slots(self) -> Int32Array:

@@ -49,6 +49,16 @@ class CommandGroup(TyperGroup):
             for line in str(error).splitlines():
                 typer.echo(f"hotset: {line}", err=True)
             raise typer.Exit(2) from None
+        except ModuleNotFoundError as error:
+            # As after an installation without dependencies, in a server.
+            if error.name is None or error.name.partition(".")[0] == "hotset":
+                raise
+            typer.echo(
+                f"hotset: this needs the package {error.name}, which is not installed "
+                "here: pip install hotset in an environment of its own",
+                err=True,
+            )
+            raise typer.Exit(2) from None
         except OSError as error:
             if error.errno not in _FULL:
                 raise

@@ -14,8 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from hotset.policies.admission import ThresholdParams
+from hotset.policies.admission import ALWAYS, ThresholdParams
+from hotset.policies.arc import ArcParams
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec, Spec
+from hotset.policies.lru import LruParams
 from hotset.sim.candidate import Candidate
 from hotset.sim.search import least_logarithm, tuned_fields
 from hotset.sim.ssd import MODES
@@ -155,8 +157,9 @@ class Space:
         if isinstance(rule_params, ThresholdParams) and rule_params.min_count < 2:
             # One sight is no threshold, whatever else was chosen.
             rule_params = ThresholdParams(min_count=1)
+        served = _as_served(params, rule.name)
         tiers = {each.field: each.choose(trial) for each in self._tier_dimensions()}
-        return Candidate(policy, params, rule, rule_params, _tiers(tiers))
+        return Candidate(policy, served, rule, rule_params, _tiers(tiers))
 
     def values_of(self, candidate: Candidate) -> dict[str, Any] | None:
         """Return what a trial has to choose to get a candidate; None outside it."""
@@ -250,6 +253,20 @@ class Space:
         spec = by_name[trial.suggest_categorical(kind, list(by_name))]
         values = {each.field: each.choose(trial) for each in self.dimensions(spec)}
         return spec, spec.params(**values)
+
+
+def _as_served(params: Params, admission: str) -> Params:
+    """Return parameters with the order that hotset's spec runs.
+
+    Under an engine ``auto`` is the order of vLLM's own LRU and ARC, which only plain
+    LRU, what a server has without us, is to be.
+    """
+    if isinstance(params, ArcParams) and params.order == "auto":
+        return dataclasses.replace(params, order="paper")
+    is_open = isinstance(params, LruParams) and params.order == "auto"
+    if is_open and admission != ALWAYS.name:
+        return dataclasses.replace(params, order="tail-first")
+    return params
 
 
 def _dimension(

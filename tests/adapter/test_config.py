@@ -3,6 +3,7 @@
 import pytest
 
 from hotset.adapter.config import read_config
+from hotset.adapter.stock_keys import stock_faults
 from hotset.policies import PolicyError
 
 
@@ -55,3 +56,46 @@ def test_everything_wrong_is_said_at_once(given, said):
     assert len(lines) == len(said)
     for part in said:
         assert part in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("beside", "said"),
+    [
+        ("hotsett", 'did you mean "hotset"?'),
+        ("Hotset", 'did you mean "hotset"?'),
+        ("HOTSET", 'did you mean "hotset"?'),
+        ("evok", 'did you mean "evoke"?'),
+        ("policy", "belongs into it"),
+        ("policy_file", "belongs into it"),
+        ("record", "belongs into it"),
+    ],
+)
+def test_keys_that_were_meant_for_us_are_not_passed_over(beside, said):
+    with pytest.raises(PolicyError) as raised:
+        read_config({"cpu_bytes_to_use": 1, beside: {"policy": "marconi"}})
+    (line,) = str(raised.value).splitlines()
+    assert beside in line
+    assert said in line
+
+
+def test_other_keys_are_vllms_business():
+    others = ("spec_name", "block_size", "secondary_tiers", "backpressure", "offload")
+    assert read_config(dict.fromkeys(others, 1)).policy.name == "lru"
+
+
+def test_a_watch_needs_a_file():
+    with pytest.raises(PolicyError, match='is for a "policy_file"'):
+        read_config({"hotset": {"watch_s": 5}})
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        ({"offload_prompt_onyl": True}, 'did you mean "offload_prompt_only"?'),
+        ({"offload_prompt_only": "no"}, "is 'no': true or false"),
+        ({"blocks_per_chunks": 2}, 'did you mean "blocks_per_chunk"?'),
+    ],
+)
+def test_vllms_own_keys_that_would_do_nothing(extra, said):
+    (fault,) = stock_faults({"cpu_bytes_to_use": 1 << 30, **extra}, True)
+    assert said in fault

@@ -127,3 +127,18 @@ def test_faults_of_both_keys_come_together():
         read_config({"hotset": {"polcy": 1}, "evoke": {"w_attention": 1}}, {})
     assert "did you mean 'policy'" in str(raised.value)
     assert "allowed is 0" in str(raised.value)
+
+
+def test_a_half_life_is_read_as_the_original_reads_it():
+    """Its whole part, at least 1."""
+    for given, used in ((64.9, 64.0), ("10.5", 10.0), (0.3, 1.0)):
+        label, faults = read({"evoke": {"recency_half_life": given}})
+        assert faults == []
+        assert POLICIES.parse(label)[1].half_life == used
+    label, faults = read({"evoke": {}}, {"EVOKE_RECENCY_HALF_LIFE": "nan"})
+    assert label is None
+    assert "half_life=nan" in faults[0]
+
+
+def test_no_floors_are_the_default_ones():
+    assert read({"evoke": {"source_floors": None}}) == read({"evoke": {}})

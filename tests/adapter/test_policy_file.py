@@ -200,3 +200,17 @@ def test_nothing_is_read_while_nothing_changes(path, monkeypatch, caplog):
         for _ in range(5):
             assert watched.look() is None
     assert not caplog.records
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    pipe = tmp_path / "tuned.json"
+    os.mkfifo(pipe)
+    with pytest.raises(PolicyError, match="no regular file"):
+        read_policy_file(str(pipe))
+
+
+def test_a_size_beyond_all_numbers(path):
+    text = tuned("lru").replace('"chunk_tokens": 32', '"chunk_tokens": Infinity')
+    assert "Infinity" in text
+    with pytest.raises(PolicyError, match="incomplete"):
+        read_policy_file(write(path, text))

@@ -290,6 +290,8 @@ def test_the_key_in_the_configuration():
         ({"path": "t", "max_bytes": True, "sample": True}, ["is True", "is True"]),
         ({"path": "t", "sample": float("nan")}, ["is nan"]),
         ({"path": "t", "max_bytes": 100}, ["from 4096 on"]),
+        ({"path": "t", "max_bytes": "9" * 310 + "GB"}, ["bytes from 4096"]),
+        ({"path": "t.jsonl.gz"}, ["is plain text"]),
     ],
 )
 def test_everything_wrong_with_it_is_said_at_once(given, said):
@@ -322,3 +324,49 @@ def test_bytes_with_units(text, size):
 
 def test_outcomes_are_known_from_the_start(tmp_path):
     assert set(record(tmp_path / "t.jsonl", []).counts) == set(OUTCOMES)
+
+
+def test_modes_are_set_right_and_links_are_not_followed(tmp_path, caplog):
+    path = tmp_path / "trace.jsonl"
+    record(path, [ended("a", 100)])
+    path.chmod(0o644)
+    (tmp_path / "trace.jsonl.key").chmod(0o644)
+    nothing_but(record(path, [ended("b", 100)]), recorded=1)
+    for file in tmp_path.iterdir():
+        assert file.stat().st_mode & 0o777 == 0o600
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(path)
+    size = path.stat().st_size
+    nothing_but(record(link, [ended("c", 100)]), failed=1)
+    assert path.stat().st_size == size
+    assert "link.jsonl" in caplog.text
+
+
+def test_ids_of_two_keys_do_not_mix(tmp_path, caplog):
+    path = tmp_path / "trace.jsonl"
+    record(path, [ended("a", 100)])
+    before = path.read_bytes()
+    (tmp_path / "trace.jsonl.key").unlink()
+    nothing_but(record(path, [ended("a", 100)]), failed=1)
+    assert path.read_bytes() == before
+    assert "the key of what is recorded there is gone" in caplog.text
+
+
+def test_a_request_that_cannot_be_written_loses_no_other(tmp_path, caplog):
+    from dataclasses import replace
+
+    broken = replace(ended("b", 100), hashes=[3])
+    recorder = record(
+        tmp_path / "trace.jsonl", [ended("a", 100), broken, ended("c", 100)]
+    )
+    nothing_but(recorder, recorded=2, failed=1)
+    assert len(rows(tmp_path / "trace.jsonl")) == 2
+
+
+def test_where_it_goes_is_said(tmp_path, caplog):
+    with caplog.at_level(logging.INFO):
+        first = Recorder(RecordConfig(str(tmp_path / "trace.jsonl")), BLOCK)
+        second = Recorder(RecordConfig(str(tmp_path / "trace.jsonl")), BLOCK)
+    first.close()
+    second.close()
+    assert str(tmp_path / "trace.1.jsonl") in caplog.text

@@ -168,3 +168,27 @@ def test_the_number_of_files_in_the_configuration(given, said):
     with pytest.raises(PolicyError, match=r"(is|are) needed") as raised:
         read_config({"hotset": {"record": {"path": "t.jsonl", **given}}})
     assert said in str(raised.value)
+
+
+def test_failing_writes_drop_no_file(tmp_path, monkeypatch):
+    """A disk that is full for a while costs the rows of that while, nothing else."""
+    files = RotatedFiles(tmp_path / "trace.jsonl", BYTES, 4)
+    row = HEAD + b"1}\n" + b" " * 3000
+    for _ in range(40):
+        files.append([row])
+    before = {path: path.read_bytes() for path in finished(tmp_path)}
+    before[files.path] = files.path.read_bytes()
+    assert len(before) == 4
+
+    def no_space(fd, data):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(os, "write", no_space)
+        for _ in range(12):
+            with pytest.raises(OSError):
+                files.append([row] * 20)
+    after = {path: path.read_bytes() for path in before}
+    assert after == before
+    assert files.append([row]) == 1
+    files.close()

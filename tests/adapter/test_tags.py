@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hotset.adapter import tags as module
-from hotset.adapter.tags import FIELDS, Sessions, TagReader, Tags
+from hotset.adapter.tags import FIELDS, TagReader, Tags
 from hotset.policies.request import SOURCE_TYPES
 
 SCALARS = st.one_of(
@@ -48,7 +48,7 @@ PARAMETERS = st.one_of(
 
 def read(hotset=None, evoke=None, trusted=False, reader=None):
     reader = reader or TagReader(trusted)
-    return reader.read({"hotset": hotset, "evoke": evoke}, 0.0), reader
+    return reader.read({"hotset": hotset, "evoke": evoke}), reader
 
 
 def assert_valid(tags):
@@ -68,14 +68,13 @@ def assert_valid(tags):
 def test_any_json_gives_valid_tags(sent, trusted):
     """Also what is wrong is counted under one of few names, whatever clients send."""
     reader = TagReader(trusted)
-    for i, parameters in enumerate(sent):
-        tags = reader.read(parameters, float(i))
+    for parameters in sent:
+        tags = reader.read(parameters)
         assert_valid(tags)
         if not trusted:
             assert tags.tenant is None
             assert not tags.end_session
     assert set(reader.invalid) <= set(FIELDS)
-    assert len(reader.sessions) <= len(sent)
 
 
 @settings(deadline=None)
@@ -137,7 +136,7 @@ def test_wrong_priorities_default_and_are_said_once(sent, caplog):
     reader = TagReader()
     with caplog.at_level(logging.WARNING):
         for _ in range(3):
-            assert reader.read({"hotset": {"priority": sent}}, 0.0) == Tags()
+            assert reader.read({"hotset": {"priority": sent}}) == Tags()
     assert reader.invalid == {"priority": 3}
     assert len(caplog.records) == 1
     assert "priority is " in caplog.text
@@ -158,7 +157,7 @@ def test_each_tag_is_said_once_for_itself(caplog):
     with caplog.at_level(logging.WARNING):
         _, reader = read(wrong, trusted=True)
         read(wrong, reader=reader)
-        reader.read({"hotset": 3, "evoke": "x"}, 0.0)
+        reader.read({"hotset": 3, "evoke": "x"})
     once = {"hotset": 1, "evoke": 1}
     names = ("source_type", "session", "ttl_s", "end_session", "tenant", "unknown key")
     assert reader.invalid == dict.fromkeys(names, 2) | once
@@ -168,7 +167,7 @@ def test_each_tag_is_said_once_for_itself(caplog):
 @pytest.mark.parametrize("sent", [None, {}, [], 0, "", {"max_offload_tokens": 3}])
 def test_no_tags_are_no_fault(sent):
     reader = TagReader()
-    assert reader.read(sent, 0.0) == Tags()
+    assert reader.read(sent) == Tags()
     assert not reader.invalid
 
 
@@ -178,8 +177,8 @@ def test_parameters_that_raise_are_a_fault_like_any_other(caplog):
             raise RuntimeError("broken")
 
     reader = TagReader()
-    assert reader.read(Broken(a=1), 0.0) == Tags()
-    assert reader.read("text", 0.0) == Tags()
+    assert reader.read(Broken(a=1)) == Tags()
+    assert reader.read("text") == Tags()
     assert reader.invalid == {"hotset": 2}
 
 
@@ -207,12 +206,10 @@ def test_only_trusted_tags_name_tenants_and_end_sessions():
     plain, reader = read(sent)
     assert plain == Tags(session="s", priority=4.0)
     assert not reader.invalid
-    assert len(reader.sessions) == 1
     trusted, reader = read(sent, trusted=True)
     assert trusted == Tags(
         session="s", tenant="t", end_session=True, priority=module.MIN_PRIORITY
     )
-    assert len(reader.sessions) == 0
 
 
 def test_at_most_64_tenants():
@@ -224,19 +221,3 @@ def test_at_most_64_tenants():
     assert names == [f"t{i}" for i in range(64)] + ["other"] * 36 + ["t0", "t63"] + [
         "other"
     ]
-
-
-def test_at_most_4096_live_sessions():
-    sessions = Sessions()
-    for i in range(module.MAX_SESSIONS):
-        assert sessions.note(f"s{i}", float(i), 10_000.0) == f"s{i}"
-    assert sessions.note("late", 9_999.0, 1.0) == "other"
-    assert sessions.note("s0", 9_999.0, 10_000.0) == "s0"  # lives on until 19,999
-    assert sessions.note("late", 10_000.5, 1.0) == "other"  # s1 is live until 10,001
-    assert sessions.note("late", 10_001.0, 1.0) == "late"
-    assert len(sessions) == module.MAX_SESSIONS
-    sessions.end("s0")
-    assert sessions.note("later", 10_001.0, 1.0) == "later"
-    assert sessions.note("latest", 10_001.5, 1.0) == "other"
-    assert sessions.note("latest", 10_002.0, 1.0) == "latest"
-    assert len(sessions) <= module.MAX_SESSIONS

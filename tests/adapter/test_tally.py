@@ -273,3 +273,41 @@ def test_what_is_counted_is_declared():
     assert {declared[name].kind for name in stats.gauges} == {"gauge"}
     assert len(stats.observed) == 1
     assert len(SOURCES) == 5
+
+
+def test_the_age_of_a_load_is_that_of_its_oldest_chunk():
+    """A load needs all of its chunks; a chunk is as old as its last use."""
+    tier = Tier()
+    tier.store([1])
+    tier.now_s = 10.0
+    tier.store([2])
+    tier.now_s = 25.0
+    tier.load([1, 2])
+    tier.now_s = 31.0
+    tier.load([2])
+    tier.now_s = 40.0
+    tier.load([1])
+    assert tier.drained().observed == [25.0, 6.0, 15.0]
+
+
+def test_after_a_reset_nothing_is_pending():
+    tier = Tier()
+    tier.offer([1, 2])
+    assert tier.tally.gauges()["pending"] == 2
+    tier.tally.note_reset(tier.driver.resident_slots())
+    tier.driver.reset()
+    assert tier.tally.gauges()["pending"] == 0
+    assert tier.tally.gauges()["pinned"] == 0
+
+
+def test_a_line_is_of_its_own_requests(caplog):
+    """Not only the shares: what is stored and evicted as well."""
+    tier = Tier(log_every=2)
+    with caplog.at_level(logging.INFO):
+        for keys in ([1, 2, 3], [4, 5], [6], []):
+            if keys:
+                tier.store(keys)
+            tier.tally.note_end()
+    first, second = [record.getMessage() for record in caplog.records]
+    assert "5 stored, 1 evicted" in first
+    assert "1 stored, 1 evicted" in second
