@@ -236,6 +236,11 @@ class PolicySpec(Spec):
     unbounded: bool = False
     refuses: Callable[[Any], bool] = _never
 
+    def check_online(self) -> None:
+        """Raise PolicyError where the policy cannot run in a server."""
+        if self.offline or self.unbounded:
+            raise PolicyError(f"policy {self.name} cannot run in a server")
+
 
 @dataclass(frozen=True)
 class AdmissionSpec(Spec):

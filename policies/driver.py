@@ -21,7 +21,7 @@ from hotset.policies.errors import PolicyError
 from hotset.policies.guarded import GuardedPolicy
 from hotset.policies.guarded_admission import GuardedAdmission
 from hotset.policies.identities import distinct
-from hotset.policies.keys import KeyBatch, KeyMap, fold
+from hotset.policies.keys import KeyBatch, KeyMap, fold, folded_of
 from hotset.policies.outcomes import Status as Status
 from hotset.policies.outcomes import Stored as Stored
 from hotset.policies.request import Request
@@ -63,7 +63,7 @@ class PolicyDriver(Generic[K]):
     ) -> None:
         if capacity < 1:
             raise PolicyError(f"capacity is {capacity} blocks: at least 1 is needed")
-        _check(spec)
+        spec.check_online()
         self.spec = spec
         self.capacity = capacity
         self.now_s = 0.0
@@ -166,7 +166,7 @@ class PolicyDriver(Generic[K]):
             gaps = np.flatnonzero(slots < 0)
             run = gaps[0] if len(gaps) else len(slots)
             request.note_prompt(len(keys), int(run))
-        told, slots = self._map.identities.of_seen(_folded(keys), slots)
+        told, slots = self._map.identities.of_seen(folded_of(keys), slots)
         self._cache.call(on_request, told, slots, self._now(), request.fields)
 
     def note_lookup(self, keys: Sequence[K]) -> None:
@@ -219,7 +219,7 @@ class PolicyDriver(Generic[K]):
             None where what policy and admission want does not fit beside pinned and
             offered blocks; then nothing has changed but the counts of sights.
         """
-        folded = _folded(keys)
+        folded = folded_of(keys)
         self._admission.on_offer(folded)
         offered = self._map.look_up(keys)
         missing = np.flatnonzero(offered < 0)
@@ -349,7 +349,7 @@ class PolicyDriver(Generic[K]):
         The policy hears of them in the order of their last uses, a large tier's slice
         by slice in `carry_on`. A new rule counts anew.
         """
-        _check(spec)
+        spec.check_online()
         state = spec.make(params, self.capacity, None)
         rule_params = admission_params or admission.params()
         if (admission, rule_params) != (self._rule, self._rule_params):
@@ -398,12 +398,3 @@ class PolicyDriver(Generic[K]):
         self._writing[slots] = False
         self._cache.remove(slots)
         self._map.forget(slots)
-
-
-def _folded(keys: Sequence[K] | KeyBatch[K]) -> Int64Array:
-    return keys.folded if isinstance(keys, KeyBatch) else fold(keys)
-
-
-def _check(spec: PolicySpec) -> None:
-    if spec.offline or spec.unbounded:
-        raise PolicyError(f"policy {spec.name} cannot run in a server")

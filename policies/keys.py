@@ -101,6 +101,11 @@ class KeyBatch(Generic[K]):
         return KeyBatch(self.keys[place:], self.folded[place:], self.slots[place:])
 
 
+def folded_of(keys: Sequence[K] | KeyBatch[K]) -> Int64Array:
+    """Return the identities of keys, those of a batch as they are known."""
+    return keys.folded if isinstance(keys, KeyBatch) else fold(keys)
+
+
 class KeyMap(Generic[K]):
     """Which key is in which of C slots, both ways.
 

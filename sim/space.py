@@ -174,7 +174,10 @@ class Space:
             values[dimension.name] = value
             values[f"{dimension.name} is 0"] = value == 0
         recorder = _Recorder(values)
-        return recorder.chosen if self.choose(recorder) == candidate else None
+        served = dataclasses.replace(
+            candidate, params=_as_served(candidate.params, candidate.admission.name)
+        )
+        return recorder.chosen if self.choose(recorder) == served else None
 
     def digest(self) -> str:
         """Return a digest of all that may be chosen."""
@@ -263,10 +266,11 @@ def _as_served(params: Params, admission: str) -> Params:
     """
     if isinstance(params, ArcParams) and params.order == "auto":
         return dataclasses.replace(params, order="paper")
-    is_open = isinstance(params, LruParams) and params.order == "auto"
-    if is_open and admission != ALWAYS.name:
-        return dataclasses.replace(params, order="tail-first")
-    return params
+    if not isinstance(params, LruParams) or params.order != "auto":
+        return params
+    if admission == ALWAYS.name:
+        return params
+    return dataclasses.replace(params, order="tail-first")
 
 
 def _dimension(
