@@ -45,12 +45,8 @@ _POLL_S = 0.001
 class SsdCache:
     """One namespace of a path, served by this process; `open` makes it.
 
-    Attributes
-    ----------
-    driver : PolicyDriver
-        The policy and what it knows of.
-    counts : Counter
-        By (name, label), see `hotset.adapter.ssd.counts`.
+    ``driver`` is the policy with what it knows of; ``counts`` are by (name, label), see
+    `hotset.adapter.ssd.counts`.
     """
 
     def __init__(
