@@ -7,7 +7,10 @@ operations end at the same points.
 import os
 import tempfile
 from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
 
+import numpy as np
 from support.core_config import BLOCK, PAGE
 from support.core_engine import CoreEngine
 from support.core_scenarios import (
@@ -17,10 +20,13 @@ from support.core_scenarios import (
     scenario,
     soak,
 )
+from vllm.v1.kv_offload import base
 
+from hotset.adapter import compat
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd import vllm_spec, vllm_tiering
 from hotset.adapter.ssd.jobs import JobDone
+from hotset.adapter.ssd.vllm_secondary import HotsetSsdTier
 
 WAIT_S = 60.0
 SLOT = 2 * PAGE  # bytes on SSD for a chunk of one block, at most
@@ -478,3 +484,55 @@ def ssd_wrong_configuration():
         finally:
             os.environ["PYTHONHASHSEED"] = seed
     return []
+
+
+@scenario
+def ssd_under_stock_tiering():
+    """The tier that vLLM's own tiering takes: stores, loads, misses, a full drain."""
+    with folders() as folder:
+        engine = SsdEngine(6, 12, Path(folder, "ours"))
+        rows = np.zeros((8, PAGE), np.int8)
+        rows[:4] = np.arange(4, dtype=np.int8)[:, None] + 1
+        tier = HotsetSsdTier(
+            offloading_spec=engine.spec,
+            primary_kv_view=memoryview(rows),
+            tier_type="HotsetSsdTier",
+            path=str(Path(folder, "theirs")),
+            max_bytes=200 * SLOT,
+            min_free_bytes=0,
+        )
+        keys = [base.make_offload_key(bytes([i]) * 32, 0) for i in range(6)]
+        context = SimpleNamespace(req_id="r", kv_transfer_params=None)
+
+        def job(number, keys, rows):
+            return SimpleNamespace(
+                job_id=number,
+                keys=keys,
+                chunk_ids=np.array(rows),
+                block_ids=np.array(rows),
+                req_context=context,
+            )
+
+        def ended():
+            tier.drain_jobs()
+            poll = getattr(tier, "get_finished_jobs", tier.get_finished)
+            return [(result.job_id, result.success) for result in poll()]
+
+        assert tier.lookup(keys[0], context) is compat.MISS
+        tier.submit_store(job(0, keys[:4], range(4)))
+        assert ended() == [(0, True)]
+        tier.submit_store(job(1, keys[:4], range(4)))  # all there
+        assert ended() == [(1, True)]
+        assert tier.lookup(keys[3], context) is compat.HIT
+        tier.submit_load(job(2, keys[2:4], [6, 7]))
+        assert ended() == [(2, True)]
+        assert rows[6].tolist() == [3] * PAGE
+        assert rows[7].tolist() == [4] * PAGE
+        tier.submit_load(job(3, keys[3:5], [4, 5]))
+        assert ended() == [(3, False)]
+        assert rows[4].tolist() == [4] * PAGE
+        assert not rows[5].any()
+        tier.on_request_finished(context)
+        tier.shutdown()
+        engine.close()
+        return [engine]

@@ -4,7 +4,10 @@ import errno
 import os
 from pathlib import Path
 
+from hotset.adapter.ssd.files import OsFiles
+
 WAIT_S = 60.0
+PLANTED = ("read", "write", "sync_data")
 
 
 class SsdFaults:
@@ -20,7 +23,7 @@ class SsdFaults:
 
     def __init__(self, manager, plan):
         self.cache = manager.ssd.cache
-        self.files = self.cache._files
+        self.before = {name: getattr(OsFiles, name) for name in PLANTED}
         self.folder = Path(self.cache.config.path)
         self.plan = plan
 
@@ -33,20 +36,20 @@ class SsdFaults:
 
     def heal(self):
         """Take back what was planted in the system's calls."""
-        for name in ("read", "write", "sync_data"):
-            vars(self.files).pop(name, None)
+        for name, function in self.before.items():
+            setattr(OsFiles, name, function)
 
     def no_reads(self):
         """EIO at each read."""
-        self.files.read = _failing(errno.EIO)
+        OsFiles.read = _failing(errno.EIO)
 
     def no_writes(self):
         """ENOSPC at each write."""
-        self.files.write = _failing(errno.ENOSPC)
+        OsFiles.write = _failing(errno.ENOSPC)
 
     def no_syncs(self):
         """EIO when written data are to be made durable."""
-        self.files.sync_data = _failing(errno.EIO)
+        OsFiles.sync_data = _failing(errno.EIO)
 
     def wrong_bytes(self):
         """One byte of each page of each file of slots is another."""
