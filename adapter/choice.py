@@ -43,5 +43,5 @@ def _read(
     try:
         return registry.read(value)
     except PolicyError as error:
-        faults.append(f"{said}: {error}")
+        faults += [f"{said}: {line}" for line in str(error).splitlines()]
         return None

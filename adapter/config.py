@@ -127,10 +127,11 @@ def read_config(
     if tuned is not None:
         policy_of_file, admission_of_file = tuned.chosen
         given = {**given, "policy": policy_of_file, "admission": admission_of_file}
+    said = '"hotset"' if tuned is None else f'"hotset": "policy_file": {tuned.path}'
     admission = given.get("admission", _stock_threshold(extra_config))
     environment = os.environ if environment is None else environment
-    policy = _policy(extra_config, given, environment, faults)
-    rule = read_admission(admission, '"hotset": "admission"', faults)
+    policy = _policy(extra_config, given, environment, said, faults)
+    rule = read_admission(admission, f'{said}: "admission"', faults)
     watch_s = given.get("watch_s", AdapterConfig.watch_s)
     if type(watch_s) not in (int, float) or not 0 <= watch_s <= _MAX_WATCH_S:
         faults.append(
@@ -208,6 +209,7 @@ def _policy(
     extra_config: Mapping[str, Any],
     given: Mapping[str, Any],
     environment: Mapping[str, str],
+    said: str,
     faults: list[str],
 ) -> tuple[PolicySpec, Params] | None:
     if "policy" in given:
@@ -215,7 +217,7 @@ def _policy(
             faults.append(
                 '"evoke" and "hotset": "policy" both choose the policy: leave out one'
             )
-        return read_policy(given["policy"], '"hotset": "policy"', faults)
+        return read_policy(given["policy"], f'{said}: "policy"', faults)
     if asks_for_evoke(extra_config, environment):
         return evoke_policy(extra_config, environment, faults)
     return read_policy("lru", '"hotset": "policy"', faults)

@@ -81,7 +81,7 @@ def evoke_policy(
     try:
         params = spec.parse(texts)
     except PolicyError as error:
-        faults.append(f'"evoke": {error}')
+        faults += [f'"evoke": {line}' for line in str(error).splitlines()]
         return None
     return (spec, params) if len(faults) == found else None
 

@@ -187,21 +187,25 @@ class Spec:
         Raises
         ------
         PolicyError
-            For an unknown key (with the nearest name) or a bad value.
+            For unknown keys (with the nearest names) and bad values, a line each.
         """
         fields = {field.name: field for field in dataclasses.fields(self.params)}
-        values = {}
+        values: dict[str, Any] = {}
+        faults = []
         for key, text in assignments.items():
             if key not in fields:
-                raise PolicyError(
+                faults.append(
                     f"{self.kind} {self.name} has no parameter {key!r}"
                     + known_names(key, fields)
                 )
+                continue
             try:
                 values[key] = parse_value(fields[key], text)
                 check_value(fields[key], values[key])
             except PolicyError as error:
-                raise PolicyError(f"{self.kind} {self.name}: {error}") from None
+                faults.append(f"{self.kind} {self.name}: {error}")
+        if faults:
+            raise PolicyError("\n".join(faults))
         return self.params(**values)
 
 

@@ -1,6 +1,7 @@
 """The "hotset" key: forms, defaults, and everything wrong said at once."""
 
 import pytest
+from support.tuned import tuned
 
 from hotset.adapter.config import read_config
 from hotset.adapter.stock_keys import stock_faults
@@ -42,6 +43,10 @@ def test_defaults_are_lru_and_vllms_own_threshold():
         ({"policy": {"decay": 1}}, ["a name or an object with a name"]),
         ({"policy": {"name": "marconi", "decay": True}}, ["a number is needed"]),
         ({"policy": {"name": "marconi", "decay": float("nan")}}, ["0 to 100"]),
+        (
+            {"policy": {"name": "marconi", "decay": "x", "reuse": "lgo", "typo": 3}},
+            ["decay=x: a number", "reuse='lgo': allowed", "no parameter 'typo'"],
+        ),
         ([], ["an object is needed"]),
         (
             {"x": 1, "policy": "lru:order=lifo", "admission": "threshold:0"},
@@ -99,3 +104,13 @@ def test_a_watch_needs_a_file():
 def test_vllms_own_keys_that_would_do_nothing(extra, said):
     (fault,) = stock_faults({"cpu_bytes_to_use": 1 << 30, **extra}, True)
     assert said in fault
+
+
+def test_faults_of_a_policy_file_name_the_file(tmp_path):
+    path = tmp_path / "tuned.json"
+    path.write_text(tuned("marconi:decay=x", "threshold:0"))
+    with pytest.raises(PolicyError) as raised:
+        read_config({"hotset": {"policy_file": str(path)}})
+    lines = str(raised.value).splitlines()
+    assert len(lines) == 2
+    assert all(line.startswith(f'"hotset": "policy_file": {path}: ') for line in lines)

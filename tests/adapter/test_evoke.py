@@ -142,3 +142,9 @@ def test_a_half_life_is_read_as_the_original_reads_it():
 
 def test_no_floors_are_the_default_ones():
     assert read({"evoke": {"source_floors": None}}) == read({"evoke": {}})
+
+
+def test_everything_wrong_with_its_numbers_is_said_at_once():
+    given = {"w_recency": 2, "w_reuse": -1, "source_floors": {"user": 3}}
+    _, faults = read({"evoke": given})
+    assert len(faults) == 3
