@@ -15,7 +15,7 @@ from hotset.sim.noise import Groups, noise_floor
 from hotset.sim.workload import Workload
 from hotset.traces.stats import Ceiling
 
-OURS = ("weighted", "guard", "adaptive")
+OURS = ("weighted", "guard", "adaptive", "leader")
 BASELINE, OPTIMUM = "lru", "belady"
 
 AHEAD, LEVEL, BEHIND = "ahead", "level", "behind"

@@ -35,6 +35,7 @@ _BLUE, _RED, _PINK = "#0072B2", "#D55E00", "#CC79A7"
 _STYLES = {
     "lru": (_BLACK, "-", "o"),
     "adaptive": (_RED, "-", "D"),
+    "leader": (_GREEN, "-", "H"),
     "guard": (_ORANGE, "-", "s"),
     "weighted": (_PINK, "-", "^"),
     "marconi": (_BLUE, "-", "v"),

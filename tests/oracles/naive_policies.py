@@ -339,6 +339,7 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
         NaiveSieve,
         NaiveTinyLfu,
     )
+    from oracles.naive_leader import NaiveLeader
     from oracles.naive_weighted import NaiveWeighted
 
     name, _, rest = text.partition(":")
@@ -353,6 +354,7 @@ def naive_policy(text, requests, orders=("tail-first", "paper"), capacity=0):
     sized = {
         "guard": NaiveGuard,
         "adaptive": NaiveAdaptive,
+        "leader": NaiveLeader,
         "s3fifo": NaiveS3Fifo,
         "tinylfu": NaiveTinyLfu,
     }

@@ -25,6 +25,7 @@ POLICY_TEXTS = [
     "weighted:recency=0.1,length=0.5,hit=1,end=1,turn=1,priority=1",
     "guard:distance=3",
     "adaptive:evidence=0,min_gain=0,half_life=50",
+    "leader:window=2",
     "belady",
     "belady:bypass=false",
     "unbounded",
