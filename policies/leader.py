@@ -14,17 +14,19 @@ one member leads from the start the real cache holds what its shadow holds. When
 leader changes, what the new one lacks is at hand as victims; what it holds and the real
 cache lacks comes back with its next use.
 
-The members are `lru`, `arc`, `relevance` with its defaults, and `relevance` that keeps
-what is used again and forgets slowly. The record counts leading blocks found, once for
-each request. `lru` leads at first, and where records are equal.
+The members are `lru`, `adaptive`, and `relevance` twice: with recency that halves over
+as many keys as the cache holds, and over a tenth of them with more weight on reuse. The
+record counts leading blocks found, once for each request. `lru` leads at first, and
+where records are equal.
 
 Deviations: shadows serve a request whole when it comes; a server stores its blocks
 later, and an admission rule or a pin is not known to them. A request longer than 65,536
 blocks and than the capacity is served up to there. Blocks that are removed stay in the
 shadows.
 
-Cost: that of the members, one hash look-up a key for all. About 600 bytes for each
-block of capacity; the counts of two `relevance` take 5 MB besides, room for a request 3.
+Cost: that of the members, and one hash look-up a key for all their caches. About 900
+bytes for each block of capacity, and 9 MB: the counts of two `relevance`, and room for
+a request.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from hotset.policies import arc, lru, relevance
+from hotset.policies import adaptive, lru, relevance
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
 from hotset.policies.directory import (
@@ -74,29 +76,30 @@ _SEEN, _REFUSED = 1.0, 2.0
 
 LEADER, _SERVED, _WINDOW = 0, 1, 2  # fields of LeaderState.numbers
 
-MEMBERS = (
-    (lru.SPEC, lru.SPEC.params(order="tail-first")),
-    (arc.SPEC, arc.SPEC.params(order="paper")),
-    (relevance.SPEC, relevance.SPEC.params()),
-    (relevance.SPEC, relevance.SPEC.params(half_life=512.0, w_reuse=1.0)),
-)
-_REAL = len(MEMBERS)  # the real cache's number in the directory
+_NUM_MEMBERS = 4
+_REAL = _NUM_MEMBERS  # the real cache's number in the directory
 
 
 @dataclass(frozen=True)
 class LeaderParams(Params):
     """Parameters of `leader`."""
 
+    half_life: float = param(
+        1000.0,
+        "requests after which a record counts half",
+        low=50.0,
+        high=1e6,
+        log=True,
+        unit="request",
+    )
     window: int = param(
-        50,
+        25,
         "requests between two choices of the leader",
         low=1,
         high=1_000_000,
         log=True,
         unit="request",
-    )
-    fade: float = param(
-        0.98, "what a window counts beside the next one", low=0.0, high=1.0
+        tuned=False,
     )
 
 
@@ -112,8 +115,19 @@ class LeaderState(NamedTuple):
     room: Room
     record: Float64Array  # float64[M], blocks found in past windows, fading
     hits: Int64Array  # int64[M], blocks found in this window
-    fade: Float64Array  # float64[1]
+    fade: Float64Array  # float64[1], what a window counts beside the next one
     numbers: Int64Array  # int64[3]: who leads, requests in this window, its length
+
+
+def members_of(capacity: int) -> list[tuple[PolicySpec, Any]]:
+    """Return the members of a cache of so many blocks, with their parameters."""
+    slow, fast = float(capacity), max(1.0, capacity / 10)
+    return [
+        (lru.SPEC, lru.LruParams(order="tail-first")),
+        (adaptive.SPEC, adaptive.AdaptiveParams()),
+        (relevance.SPEC, relevance.RelevanceParams(half_life=slow)),
+        (relevance.SPEC, relevance.RelevanceParams(half_life=fast, w_reuse=1.0)),
+    ]
 
 
 def make_leader(
@@ -121,7 +135,7 @@ def make_leader(
 ) -> LeaderState:
     """Build the state."""
     first, second, third, fourth = (
-        make_shadow(spec, chosen, capacity) for spec, chosen in MEMBERS
+        make_shadow(spec, chosen, capacity) for spec, chosen in members_of(capacity)
     )
     return LeaderState(
         first=first,
@@ -129,11 +143,11 @@ def make_leader(
         third=third,
         fourth=fourth,
         directory=make_directory(_REAL + 1, capacity),
-        followed=make_followed(_REAL, capacity),
+        followed=make_followed(_NUM_MEMBERS, capacity),
         room=make_room(capacity),
-        record=np.zeros(_REAL, np.float64),
-        hits=np.zeros(_REAL, np.int64),
-        fade=np.array([params.fade], np.float64),
+        record=np.zeros(_NUM_MEMBERS, np.float64),
+        hits=np.zeros(_NUM_MEMBERS, np.int64),
+        fade=np.array([0.5 ** (params.window / params.half_life)]),
         numbers=np.array([0, 0, params.window], np.int64),
     )
 
@@ -237,7 +251,7 @@ def leader_on_insert(
         entry = table_find(directory.table, keys[i])
         entry = directory_enter(directory, entry, keys[i], _REAL, slots[i])
         followed.entry[slots[i]] = entry
-        for m in range(_REAL):
+        for m in range(_NUM_MEMBERS):
             if directory.slot[entry, m] < 0:
                 followed_stray(followed, slots[i], m)
     note_insert(request)
@@ -294,7 +308,7 @@ def _refuses(params: LeaderParams) -> bool:
 
 SPEC = PolicySpec(
     name="leader",
-    summary="what the member with the best record would not hold goes first",
+    summary="what the policy with the best record would not hold goes first",
     params=LeaderParams,
     make=make_leader,
     refuses=_refuses,

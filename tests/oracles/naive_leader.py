@@ -1,8 +1,8 @@
 """Pure Python twin of `leader`: a naive cache for each member, lists of keys."""
 
 from oracles.naive import NaiveCache, NaiveRequest
+from oracles.naive_adaptive import NaiveAdaptive
 from oracles.naive_admission import NaiveAlways
-from oracles.naive_arc import NaiveArc
 from oracles.naive_policies import NaiveLru, NaivePolicy, NaiveRelevance
 
 
@@ -13,18 +13,18 @@ class NaiveLeader(NaivePolicy):
     when it let go of them or they were last used.
     """
 
-    def __init__(self, capacity, window=50, fade=0.98):
+    def __init__(self, capacity, half_life=1000.0, window=25):
         super().__init__()
         self.members = [
             NaiveCache(policy, NaiveAlways(), capacity, block_tokens=1)
             for policy in (
                 NaiveLru(),
-                NaiveArc(capacity),
-                NaiveRelevance(),
-                NaiveRelevance(half_life=512.0, w_reuse=1.0),
+                NaiveAdaptive(capacity),
+                NaiveRelevance(half_life=capacity),
+                NaiveRelevance(half_life=max(1, capacity / 10), w_reuse=1.0),
             )
         ]
-        self.window, self.fade = window, fade
+        self.window, self.fade = window, 0.5 ** (window / half_life)
         self.record = [0.0] * len(self.members)
         self.hits = [0] * len(self.members)
         self.strays = [[] for _ in self.members]
@@ -41,6 +41,7 @@ class NaiveLeader(NaivePolicy):
         told = NaiveRequest(keys, len(keys), source=source, priority=priority)
         for m, cache in enumerate(self.members):
             before = set(cache.resident)
+            cache.r = now - 1
             hits = cache.step(told)
             self.strays[m] += [key for key in cache.gone if key in self.age]
             for key in cache.resident - before:

@@ -16,13 +16,14 @@ from support.changing_traffic import mixed
 
 from hotset.policies import POLICIES
 from hotset.policies.driver import PolicyDriver
-from hotset.policies.leader import LEADER, MEMBERS, SPEC
+from hotset.policies.leader import LEADER, SPEC, members_of
 from hotset.sim.replay import Replay
 from hotset.sim.workload import Workload
 
 FOREVER = "leader:window=1000000"  # no test is as long: nobody else comes to lead
+NUM_MEMBERS = len(members_of(1))
 slow_settings = settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+    max_examples=15, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 
 
@@ -50,14 +51,15 @@ def replay_led_by(m, workload, capacity):
 
 
 def alone(m, workload, capacity):
-    spec, params = MEMBERS[m]
+    spec, params = members_of(capacity)[m]
     return make_replay(workload, spec.label(params), capacity)
 
 
 def test_members_can_run_in_a_server():
-    assert not any(spec.offline or spec.unbounded for spec, _ in MEMBERS)
-    assert {spec.age_unit for spec, _ in MEMBERS} == {"request", "key"}
-    assert MEMBERS[0][0].name == "lru"
+    specs = [spec for spec, _ in members_of(100)]
+    assert specs[0].name == "lru"
+    assert not any(spec.offline or spec.unbounded for spec in specs)
+    assert {spec.age_unit for spec in specs} == {"request", "key"}
 
 
 @slow_settings
@@ -65,7 +67,7 @@ def test_members_can_run_in_a_server():
 def test_shadows_hit_what_their_policies_hit_alone(setup):
     workload, capacity = setup
     replay, state = replay_led_by(0, workload, capacity)
-    members = [alone(m, workload, capacity) for m in range(len(MEMBERS))]
+    members = [alone(m, workload, capacity) for m in range(NUM_MEMBERS)]
     while not replay.is_done:
         for each in (replay, *members):
             each.advance(1)
@@ -73,7 +75,7 @@ def test_shadows_hit_what_their_policies_hit_alone(setup):
         assert state.hits.tolist() == hits
 
 
-@pytest.mark.parametrize("m", range(len(MEMBERS)))
+@pytest.mark.parametrize("m", range(NUM_MEMBERS))
 @slow_settings
 @given(workloads())
 def test_whoever_leads_from_the_start_is_followed_exactly(m, setup):
@@ -90,7 +92,7 @@ def test_whoever_leads_from_the_start_is_followed_exactly(m, setup):
 
 @pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("capacity", [7, 16])
-@pytest.mark.parametrize("text", ["leader:window=5,fade=0.5", "leader:window=10"])
+@pytest.mark.parametrize("text", ["leader:window=5,half_life=50", "leader"])
 def test_equals_twin_where_the_leader_changes(text, capacity, seed):
     forest = mixed(seed)
     replay = make_replay(Workload(forest.trace()), text, capacity)
@@ -108,7 +110,7 @@ def test_equals_twin_where_the_leader_changes(text, capacity, seed):
         assert replay.resident().tolist() == sorted(twin.resident), r
         leaders.append(twin.policy.leader)
     assert replay.result().stores == twin.stores
-    assert sum(a != b for a, b in itertools.pairwise(leaders)) >= 2
+    assert sum(a != b for a, b in itertools.pairwise(leaders)) >= 1
 
 
 def test_a_request_counts_once_however_often_it_is_told():
@@ -129,7 +131,7 @@ def test_a_request_counts_once_however_often_it_is_told():
         driver.observe(request, [1, 2])
         driver.observe(request, [3])
     # The first request finds nothing, the others two blocks.
-    assert made[0].hits.tolist() == [4] * len(MEMBERS)
+    assert made[0].hits.tolist() == [4] * NUM_MEMBERS
 
 
 def test_victims_when_everything_outside_the_shadow_is_pinned():

@@ -55,7 +55,7 @@ POLICY_TEXTS = [
     "adaptive:evidence=0,min_gain=0,memory=1",
     "leader",
     "leader:window=1",
-    "leader:window=3,fade=0",
+    "leader:window=3,half_life=50",
     "belady",
     "belady:bypass=false",
     "unbounded",
