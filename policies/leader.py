@@ -204,8 +204,13 @@ def leader_admit(
     now: float,
     request: Float64Array,
 ) -> int:
-    """Admit keys up to the first that the leader does not hold, or into free slots."""
+    """Admit keys up to the first that the leader does not hold, or into free slots.
+
+    Of a request that nobody told of, the shadows know nothing: all of it is admitted.
+    """
     n = keys.shape[0]
+    if request[CUT] == 0.0:
+        return n
     if request[CUT] == _REFUSED:
         return 0
     directory, leader = state.directory, state.numbers[LEADER]

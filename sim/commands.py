@@ -34,8 +34,8 @@ PolicyOption = Annotated[
         "--policy",
         metavar="NAME[:key=value,...]",
         help="Eviction policy, may be given several times: lru, fifo, marconi, "
-        "relevance, weighted, guard, adaptive, arc, lfu, gdsf, sieve, s3fifo, tinylfu, "
-        "belady or unbounded.",
+        "relevance, weighted, guard, adaptive, leader, arc, lfu, gdsf, sieve, s3fifo, "
+        "tinylfu, belady or unbounded.",
     ),
 ]
 CapacityOption = Annotated[

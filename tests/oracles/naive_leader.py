@@ -61,6 +61,8 @@ class NaiveLeader(NaivePolicy):
         self.leader = self.record.index(max(self.record))
 
     def admit(self, wanted, num_free, candidates, now):
+        if self.first:
+            return len(wanted)
         if self.cut:
             return 0
         held = self.members[self.leader].resident

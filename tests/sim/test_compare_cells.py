@@ -1,7 +1,7 @@
 """The best of our policies against the best of the others, out of sample.
 
 On the public traces, at 0.5 to 20 % of their distinct blocks: in every ranked cell ours
-is at least level, but for the cells named here.
+is at least level.
 """
 
 import pytest
@@ -21,24 +21,7 @@ TUNED = {
     "mooncake_synthetic.jsonl.gz": ("all", 16),
     "agentic": ("guard", 12),
 }
-# Where another policy is ahead by more than the noise. The marks are strict, so
-# that a cell leaves this list once it is won.
-LOST = {
-    ("mooncake_synthetic.jsonl.gz", "1%"),
-    ("mooncake_synthetic.jsonl.gz", "2%"),
-    ("mooncake_synthetic.jsonl.gz", "5%"),
-}
-CELLS = [
-    pytest.param(
-        name,
-        size,
-        marks=[pytest.mark.xfail(reason="another policy is ahead", strict=True)]
-        if (name, size) in LOST
-        else [],
-    )
-    for name in TUNED
-    for size in SIZES
-]
+CELLS = [(name, size) for name in TUNED for size in SIZES]
 
 
 @pytest.fixture(scope="module")

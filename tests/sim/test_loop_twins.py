@@ -54,7 +54,6 @@ POLICY_TEXTS = [
     "adaptive:evidence=0,min_gain=0,half_life=50",
     "adaptive:evidence=0,min_gain=0,memory=1",
     "leader",
-    "leader:window=1",
     "leader:window=3,half_life=50",
     "belady",
     "belady:bypass=false",

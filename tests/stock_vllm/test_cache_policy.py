@@ -24,7 +24,7 @@ VERSIONS = ("0.24.0", "0.28.0", "0.30.0", "0.32.0", "0.33.0")
 RECORDED = ("0.24.0", "0.32.0", "0.33.0")
 SEEDS = ("0", "1", "7")
 POLICIES = ("lru", "arc", "fifo", "marconi", "relevance")
-REFUSING = ("guard", "adaptive")  # which need the spec
+REFUSING = ("guard", "adaptive", "leader")  # which need the spec
 
 
 def run(version, jobs, folder, hash_seed="0"):
