@@ -19,6 +19,8 @@ BIN := $(VENV)/bin
 
 # A PostgreSQL server from the distribution's packages, which one test starts.
 POSTGRES := build/postgres
+# The browser that a page of `hotset report` is looked at with.
+CHROMIUM := build/chromium
 
 .PHONY: demo test test-newest test-engine test-floor test-vllm fast bench campaign trees lint types clean
 
@@ -29,7 +31,7 @@ demo: $(VENV)/.demo
 	  --capacity 10% --capacity 20% --json demo/result.json --plot demo/hit_ratio.png
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
-test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) trees lint types
+test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) $(CHROMIUM) trees lint types
 	@mkdir -p build
 	@$(MAKE) --no-print-directory -k test-floor test-vllm > build/others.log 2>&1 & \
 	others=$$!; \
@@ -120,6 +122,13 @@ $(VLLM)/.test: pyproject.toml
 	$(VLLM)/bin/python -m pip install --quiet pytest hypothesis
 	$(VLLM)/bin/python -m pip install --quiet --no-deps -e .
 	touch $@
+
+$(CHROMIUM):
+	@mkdir -p build
+	@command -v chromium >/dev/null 2>&1 || { apt-get update \
+	  && apt-get install -y --no-install-recommends chromium; } \
+	  || echo "no Chromium could be installed: its test is skipped"
+	@touch $@
 
 $(POSTGRES):
 	@mkdir -p build

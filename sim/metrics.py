@@ -17,6 +17,7 @@ from hotset.sim.engine import EngineSpec
 from hotset.sim.job import Job
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
+_NUM_PARTS = 40  # of the time
 
 DEFINITIONS = {
     "ttft_s": "first token - arrival",
@@ -40,6 +41,8 @@ DEFINITIONS = {
     "ssd": "chunks of the SSD tier: written to it, read from it for requests, evicted",
     "writes_per_day_bytes": "bytes written to the SSD over the seconds from the first "
     "arrival to the end, times 86,400",
+    "over_time": "prompt tokens by where they came from, of the requests that came in "
+    "each part of the time",
     "break_even_tokens": "fewest tokens at a prompt's head whose load from a tier "
     "beats computing them, on idle links; None where none does",
 }
@@ -139,6 +142,20 @@ def quantiles(values: Float64Array) -> dict[str, float] | None:
     found = np.quantile(values, QUANTILES)
     summary = {f"p{100 * q:g}": float(v) for q, v in zip(QUANTILES, found, strict=True)}
     return {"mean": float(values.mean()), **summary, "max": float(values.max())}
+
+
+def over_time(records: Records) -> dict[str, Any]:
+    """Return prompt tokens by tier, over parts of the time in which requests come."""
+    arrival = records.times["arrival_s"]
+    last = float(arrival.max()) if len(arrival) else 0.0
+    edges = np.linspace(0.0, max(last, 1e-9), _NUM_PARTS + 1)
+    part = np.clip(np.searchsorted(edges, arrival, "right") - 1, 0, _NUM_PARTS - 1)
+    found: dict[str, Any] = {"edges_s": edges.tolist()}
+    for tier in ("gpu", "cpu", "ssd", "computed"):
+        sums = np.zeros(_NUM_PARTS, np.int64)
+        np.add.at(sums, part, records.counts[f"{tier}_tokens"])
+        found[f"{tier}_tokens"] = sums.tolist()
+    return found
 
 
 def offered_load(records: Records, spec: EngineSpec) -> float | None:

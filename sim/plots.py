@@ -9,7 +9,7 @@ import io
 import itertools
 import warnings
 import zlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
@@ -205,11 +205,20 @@ def png_bytes(figure: Figure) -> bytes:
     return out.getvalue()
 
 
-def svg_text(figure: Figure) -> str:
-    """Return a figure as the text of an SVG whose letters are letters."""
+def svg_text(draw: Callable[[], Figure]) -> str:
+    """Return what is drawn as the text of an SVG whose letters are letters.
+
+    Names within the figure are taken as they are, also with signs of formulas.
+    """
     out = io.BytesIO()
-    with plt.rc_context({"svg.fonttype": "none"}):
-        _write(figure, out, "svg")
+    with (
+        plt.rc_context({"svg.fonttype": "none", "text.parse_math": False}),
+        warnings.catch_warnings(),
+    ):
+        # A name longer than its picture is no error either.
+        warnings.filterwarnings("ignore", message="Tight layout")
+        warnings.filterwarnings("ignore", message="Glyph")
+        _write(draw(), out, "svg")
     return out.getvalue().decode()
 
 

@@ -163,7 +163,10 @@ class SimulationResult:
             },
             "definitions": metrics.DEFINITIONS,
             "warnings": self.warnings,
-            "runs": [run.summary for run in self.runs],
+            "runs": [
+                {**run.summary, "over_time": metrics.over_time(run.records)}
+                for run in self.runs
+            ],
         }
 
 

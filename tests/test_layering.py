@@ -69,15 +69,18 @@ def test_the_ssd_cache_knows_no_vllm():
 
 def test_plots_are_imported_by_commands_only():
     users = [path for path in MODULES if "hotset.sim.plots" in set(imports(path))]
-    names = ("commands.py", "curve_commands.py", "plots_regimes.py")
+    names = ("commands.py", "curve_commands.py", "page.py", "plots_page.py")
+    names += ("plots_regimes.py",)
     names += ("plots_simulate.py", "plots_size.py", "plots_tune.py")
     names += ("regimes_commands.py", "simulate_commands.py", "tune_session.py")
     assert users == [ROOT / "sim" / name for name in names]
     of_one = {"plots_tune": "tune_session", "plots_simulate": "simulate_commands"}
-    of_one["plots_regimes"] = "regimes_commands"
+    of_one["plots_page"] = "page_kinds"
     for name, user in of_one.items():
         users = [path for path in MODULES if f"hotset.sim.{name}" in set(imports(path))]
         assert users == [ROOT / "sim" / f"{user}.py"]
+    users = [path for path in MODULES if "hotset.sim.plots_regimes" in imports(path)]
+    assert [path.stem for path in users] == ["page_kinds", "regimes_commands"]
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 
@@ -103,6 +106,10 @@ def test_plots_are_imported_by_commands_only():
         ),
         (
             "hotset.sim.compare_commands",
+            "numba numpy pandas pyarrow matplotlib optuna simpy",
+        ),
+        (
+            "hotset.sim.page_commands",
             "numba numpy pandas pyarrow matplotlib optuna simpy",
         ),
         (
