@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from hotset.sim.mrc import LRU
-from hotset.sim.plots import panels, policy_style, save_picture
+from hotset.sim.plots import panels, policy_style
 from hotset.sim.size import Tier, TraceFit
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _MARK = "0.25"
 
@@ -21,7 +24,7 @@ def _compact(tokens: float, _place: object = None) -> str:
     return f"{tokens:g}"
 
 
-def draw_size(axes: Any, fit: TraceFit, tiers: list[Tier]) -> Any:
+def draw_size(axes: Axes, fit: TraceFit, tiers: list[Tier]) -> Axes:
     """Draw hits against tokens cached, and return the axes."""
     curve, block_tokens = fit.curve, fit.trace.block_tokens
     first = max(min(curve.first_capacity, curve.most_blocks), 1)
@@ -52,15 +55,9 @@ def draw_size(axes: Any, fit: TraceFit, tiers: list[Tier]) -> Any:
     return axes
 
 
-def plot_size(fit: TraceFit, tiers: list[Tier], path: Path) -> None:
-    """Draw the curve with the tiers marked, as PNG or SVG.
-
-    Raises
-    ------
-    TraceError
-        If the file cannot be written.
-    """
+def plot_size(fit: TraceFit, tiers: list[Tier]) -> Figure:
+    """Draw the curve with the tiers marked."""
     figure, (axes,) = panels(1, 8, 5)
     draw_size(axes, fit, tiers)
     figure.tight_layout()
-    save_picture(figure, path)
+    return figure

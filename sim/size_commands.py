@@ -114,9 +114,10 @@ def size(
     if json is not None:
         write_json(as_json(layout, tiers, block_tokens, fit, prices), json)
     if plot is not None and fit is not None:
+        from hotset.sim.plots import save_picture
         from hotset.sim.plots_size import plot_size
 
-        plot_size(fit, tiers, plot)
+        save_picture(plot_size(fit, tiers), plot)
     console = table_console()
     print_size(layout, block_tokens, console)
     print_tiers(layout, tiers, console)

@@ -72,7 +72,8 @@ def test_plots_are_imported_by_commands_only():
     names = ("commands.py", "curve_commands.py", "page.py", "plots_page.py")
     names += ("plots_regimes.py",)
     names += ("plots_simulate.py", "plots_size.py", "plots_tune.py")
-    names += ("regimes_commands.py", "simulate_commands.py", "tune_session.py")
+    names += ("regimes_commands.py", "simulate_commands.py", "size_commands.py")
+    names += ("tune_session.py",)
     assert users == [ROOT / "sim" / name for name in names]
     of_one = {"plots_tune": "tune_session", "plots_simulate": "simulate_commands"}
     of_one["plots_page"] = "page_kinds"
