@@ -26,6 +26,8 @@ DTYPE_BYTES = {
     "bfloat16": 2,
     "float8_e4m3fn": 1,
     "fp8": 1,
+    "fp8_e4m3": 1,
+    "fp8_e5m2": 1,
 }
 
 FULL, SLIDING, STATE = "full attention", "sliding window", "state"
@@ -36,6 +38,27 @@ _KINDS = {
     "linear_attention": STATE,
     "mamba": STATE,
 }
+# Keys of layouts that are not known here: what they say would be passed over.
+_NOT_KNOWN = (
+    "attn_type_list",
+    "attention_chunk_size",
+    "block_configs",
+    "block_types",
+    "full_attn_idxs",
+    "global_head_dim",
+    "hybrid_layer_pattern",
+    "hybrid_override_pattern",
+    "index_head_dim",
+    "linear_attn_config",
+    "multi_query",
+    "new_decoder_architecture",
+    "num_global_key_value_heads",
+    "num_kv_heads",
+    "num_kv_shared_layers",
+    "swa_num_key_value_heads",
+)
+# Every how many layers one is full, where a model has no list of its layers.
+_FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6}
 _OF_STATES = ("mamba_", "ssm_", "linear_conv_")  # how keys of such layers begin
 
 
@@ -76,14 +99,21 @@ class KvLayout:
     layers : tuple of Layers
         By kind.
     value_bytes : int
-        Bytes of a value.
+        Bytes of a value of K, V or a latent.
     ranks : int
         Tensor parallel ranks.
+    state_value_bytes : int
+        Bytes of a value of a state, which has the model's type whatever the cache's.
     """
 
     layers: tuple[Layers, ...]
     value_bytes: int
     ranks: int
+    state_value_bytes: int = 0
+
+    def value_bytes_of(self, group: Layers) -> int:
+        """Return the bytes of a value of some layers."""
+        return self.state_value_bytes if group.kind == STATE else self.value_bytes
 
     @property
     def rank_bytes_per_token(self) -> int:
@@ -95,7 +125,7 @@ class KvLayout:
     @property
     def rank_bytes_per_state(self) -> int:
         """Bytes of the states of a prompt in one rank, all layers that have one."""
-        return self.value_bytes * sum(
+        return self.state_value_bytes * sum(
             group.count * group.values for group in self.layers if group.kind == STATE
         )
 
@@ -143,7 +173,10 @@ def read_layout(path: Path, ranks: int = 1, dtype: str | None = None) -> KvLayou
     if ranks < 1:
         raise PolicyError(f"--tp {ranks}: at least 1 is needed")
     reader = _Reader(path, model, config, ranks)
-    return KvLayout(reader.layers(), reader.value_bytes(dtype), ranks)
+    layers = reader.layers()
+    has_states = any(group.kind == STATE for group in layers)
+    states = reader.value_bytes(None) if has_states else 0
+    return KvLayout(layers, reader.value_bytes(dtype), ranks, states)
 
 
 class _Reader:
@@ -171,9 +204,9 @@ class _Reader:
 
     def value_bytes(self, dtype: str | None) -> int:
         """Return the bytes of a value of the KV cache."""
-        if dtype is not None:
+        if dtype is not None and dtype != "auto":
             if dtype not in DTYPE_BYTES:
-                known = ", ".join(DTYPE_BYTES)
+                known = ", ".join(["auto", *DTYPE_BYTES])
                 raise PolicyError(f"--kv-dtype {dtype}: known are {known}")
             return DTYPE_BYTES[dtype]
         for config in (self._model, self._whole):
@@ -190,6 +223,7 @@ class _Reader:
     # Kinds of layers
 
     def _kinds(self) -> list[str]:
+        self._refuse_what_is_not_known()
         model, count = self._model, self._number("num_hidden_layers")
         said = model.get("layer_types") or model.get("layers_block_type")
         if said is not None:
@@ -212,11 +246,36 @@ class _Reader:
             if not isinstance(at, list):
                 raise self._wrong(f"attn_layer_indices is {_shortly(at)}, not a list")
             return [FULL if i in at else STATE for i in range(count)]
+        if model.get("full_attention_interval") is not None:
+            every = self._number("full_attention_interval")
+            return [STATE if (i + 1) % every else FULL for i in range(count)]
         if any(str(key).startswith(_OF_STATES) for key in model):
             raise self._wrong("it has layers with a state and does not say which")
-        if model.get("sliding_window") and model.get("use_sliding_window", True):
-            return [SLIDING] * count
-        return [FULL] * count
+        if not model.get("sliding_window") or not model.get("use_sliding_window", True):
+            return [FULL] * count
+        return self._sliding_kinds(count)
+
+    def _sliding_kinds(self, count: int) -> list[str]:
+        """Return the layers of a model with a window and without a list of them."""
+        model = self._model
+        every = model.get("sliding_window_pattern")
+        every = _FULL_EVERY.get(str(model.get("model_type")), every)
+        if every is not None:
+            every = self._number("sliding_window_pattern", every)
+            return [SLIDING if (i + 1) % every else FULL for i in range(count)]
+        if model.get("max_window_layers") is not None:
+            first = self._number("max_window_layers", least=0)
+            return [SLIDING if i >= first else FULL for i in range(count)]
+        return [SLIDING] * count
+
+    def _refuse_what_is_not_known(self) -> None:
+        model = self._model
+        found = [key for key in _NOT_KNOWN if model.get(key)]
+        wide = model.get("v_head_dim")
+        if wide and not self._has_latent and wide != model.get("head_dim"):
+            found.append("v_head_dim")
+        if found:
+            raise self._wrong(f"its layout is not known here: {', '.join(found)}")
 
     # Values of a layer
 

@@ -204,7 +204,7 @@ def _layers_as_json(layout: KvLayout, group: Any) -> Mapping[str, Any]:
         "count": group.count,
         "arithmetic": group.arithmetic,
         "window_tokens": group.window_tokens or None,
-        what: group.count * group.values * layout.value_bytes,
+        what: group.count * group.values * layout.value_bytes_of(group),
     }
 
 

@@ -134,6 +134,8 @@ def check_prices(
     if not has_trace:
         raise PolicyError("prices are of hits, so --trace is needed")
     for option, value in given.items():
+        if option == "--ssd-price" and value is not None and not has_ssd:
+            raise PolicyError("--ssd-price: it is the price of --ssd, which is absent")
         if value is None and (option != "--ssd-price" or has_ssd):
             raise PolicyError(f"{option}: it is needed beside the other prices")
         if value is not None and not 0.0 < value < float("inf"):

@@ -30,11 +30,12 @@ def print_size(layout: KvLayout, block_tokens: int, console: Console) -> None:
 
 
 def _line(layout: KvLayout, group: Layers) -> str:
-    bytes_of_all = group.count * group.values * layout.value_bytes
+    value_bytes = layout.value_bytes_of(group)
+    bytes_of_all = group.count * group.values * value_bytes
     of = "state" if group.kind == STATE else "token"
     line = (
         f"{group.count} layers, {group.kind}: {group.arithmetic}, "
-        f"{group.values:,} x {layout.value_bytes} bytes a layer, "
+        f"{group.values:,} x {value_bytes} bytes a layer, "
         f"{bytes_of_all:,} bytes a {of}"
     )
     if layout.ranks > 1:
@@ -99,6 +100,8 @@ def _bytes_of_a_token(tiers: list[Tier]) -> float:
 
 def _hits(fit: TraceFit, tiers: list[Tier], prices: Prices | None) -> str:
     names = " + ".join(tier.name for tier in tiers)
+    if len(tiers) > 1:
+        names += " (demoting on eviction)"
     ratio = fit.token_hit_ratio(sum(tier.tokens for tier in tiers))
     if ratio is None:
         least = fit.curve.first_capacity * fit.trace.block_tokens

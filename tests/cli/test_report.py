@@ -11,6 +11,9 @@ from support import browser
 EVIL = "<img src=x onerror=alert(1)>\"'&<b>$x^$\u202e"
 KINDS = ["tune", "mrc", "replay", "compare", "simulate", "regime-map"]
 
+# Every policy behind every engine: minutes of compiling where nothing is cached.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):

@@ -134,6 +134,7 @@ def test_a_state_is_saved_once_a_block(tmp_path):
             "--ram-price -1.0: a number above 0",
         ),
         (["--cpu=1GiB", "--plot=a.png"], "--trace is needed"),
+        (["--cpu=1GiB", "--trace=sample", *PRICES], "the price of --ssd, which is"),
         (["--cpu=1GiB", "--trace=sample", "--plot=a.gif"], "allowed endings"),
         (["--cpu=1GiB", "--trace=none.jsonl"], "none.jsonl"),
         (["--cpu=1GiB", "--json=config.json"], "config.json"),

@@ -81,7 +81,7 @@ BF16 = 2
 
 def layout(config, tmp_path, ranks=1, dtype="bfloat16"):
     path = tmp_path / "config.json"
-    path.write_text(json.dumps(config))
+    path.write_text(json.dumps({"dtype": "bfloat16", **config}))
     return read_layout(path, ranks, dtype)
 
 
@@ -166,6 +166,11 @@ def test_numbers_that_are_known_by_heart(tmp_path):
         ({**GEMMA_3, "layer_types": ["odd"] * 26}, 1, "a layer of type 'odd'"),
         ({**GEMMA_3, "sliding_window": None}, 1, "sliding_window is None"),
         ({**MIXTRAL, "ssm_state_size": 128}, 1, "does not say which"),
+        ({**MIXTRAL, "multi_query": True}, 1, "not known here: multi_query"),
+        ({**MIXTRAL, "num_kv_heads": 8}, 1, "not known here: num_kv_heads"),
+        ({**DEEPSEEK_V3, "index_head_dim": 128}, 1, "not known here: index_head_dim"),
+        ({**MIXTRAL, "head_dim": 192, "v_head_dim": 128}, 1, "here: v_head_dim"),
+        ({**GEMMA_3, "num_kv_shared_layers": 15}, 1, "num_kv_shared_layers"),
     ],
 )
 def test_what_cannot_be_known_is_refused(config, ranks, said, tmp_path):
@@ -177,7 +182,35 @@ def test_what_cannot_be_known_is_refused(config, ranks, said, tmp_path):
 
 def test_the_type_of_the_cache(tmp_path):
     assert layout({**MIXTRAL, "dtype": "float32"}, tmp_path, 1, None).value_bytes == 4
+    assert layout(MIXTRAL, tmp_path, 1, "auto").value_bytes == 2
+    assert layout(MIXTRAL, tmp_path, 1, "fp8_e4m3").value_bytes == 1
     with pytest.raises(PolicyError, match="--kv-dtype says it otherwise"):
-        layout(MIXTRAL, tmp_path, 1, None)
+        layout({**MIXTRAL, "dtype": None}, tmp_path, 1, None)
     with pytest.raises(PolicyError, match="--kv-dtype int4: known are"):
         layout(MIXTRAL, tmp_path, 1, "int4")
+
+
+def test_a_state_keeps_the_type_of_the_model(tmp_path):
+    plain = layout(JAMBA, tmp_path)
+    small = layout(JAMBA, tmp_path, dtype="fp8")
+    assert small.rank_bytes_per_token == plain.rank_bytes_per_token // 2
+    assert small.rank_bytes_per_state == plain.rank_bytes_per_state
+
+
+def kinds(config, tmp_path):
+    return [(group.kind, group.count) for group in layout(config, tmp_path).layers]
+
+
+def test_layers_without_a_list_of_them(tmp_path):
+    gemma = {k: v for k, v in GEMMA_3.items() if k != "layer_types"}
+    half = {**gemma, "model_type": "gemma2"}
+    assert kinds(half, tmp_path) == [(FULL, 13), (SLIDING, 13)]
+    sixth = {**gemma, "model_type": "gemma3_text"}
+    assert kinds(sixth, tmp_path) == [(FULL, 4), (SLIDING, 22)]
+    said = {**gemma, "sliding_window_pattern": 6}
+    assert kinds(said, tmp_path) == [(FULL, 4), (SLIDING, 22)]
+    qwen_2 = {**gemma, "use_sliding_window": True, "max_window_layers": 20}
+    assert kinds(qwen_2, tmp_path) == [(FULL, 20), (SLIDING, 6)]
+    next_ = {k: v for k, v in QWEN_3_NEXT.items() if k != "layer_types"}
+    every_fourth = {**next_, "full_attention_interval": 4}
+    assert kinds(every_fourth, tmp_path) == [(FULL, 12), (STATE, 36)]

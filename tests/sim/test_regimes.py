@@ -18,6 +18,9 @@ from hotset.traces.generate import generate
 
 FEW = ["guard", "relevance", "fifo"]
 
+# Every policy behind every engine: minutes of compiling where nothing is cached.
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def published():
