@@ -232,8 +232,8 @@ def _map(values: Values, said: Said) -> None:
     cells = values["cells"]
     ties = sum(bool(cell["is_tie"]) for cell in cells)
     said.verdicts.append(
-        f"{values['settings']['workload']}: lru does as well as anybody at {ties} of "
-        f"{len(cells)} places."
+        f"{values['settings']['workload']}: no policy shown is ahead of lru at {ties} "
+        f"of {len(cells)} places."
     )
     helps: dict[str, int] = {}
     for cell in cells:

@@ -128,9 +128,8 @@ class Cell:
 
     @property
     def winner(self) -> Sum:
-        """Who hits most; LRU where that is a tie with it."""
-        best = self.best
-        return self.baseline if self.margin(best).is_tie else best
+        """Who hits most of those ahead of LRU beyond their noise; LRU without one."""
+        return self._ahead(self.online) or self.baseline
 
     @property
     def is_tie(self) -> bool:
@@ -153,9 +152,18 @@ class Cell:
         }
         found = []
         for name, sums in tried.items():
-            best = max(sums, key=lambda s: sum(s.hit_tokens))
+            best = self._ahead(sums) or max(sums, key=lambda s: sum(s.hit_tokens))
             found.append(Knob(name, best.label, self.margin(best)))
         return found
+
+    def _ahead(self, sums: Sequence[Sum]) -> Sum | None:
+        """Return who hits most of those ahead of LRU beyond their noise.
+
+        One that hits more still may be noisier, and so a tie.
+        """
+        margins = [(one, self.margin(one)) for one in sums]
+        able = [one for one, over in margins if over.value > 0 and not over.is_tie]
+        return max(able, key=lambda s: sum(s.hit_tokens), default=None)
 
     def knob_that_helps(self, among: Sequence[str] = KNOBS) -> Knob | None:
         """Return the knob with most to gain; None where each is a tie or loses."""

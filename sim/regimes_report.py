@@ -22,8 +22,8 @@ DEFINITIONS = {
     "noise_points": "half the width of the 95 % confidence interval of "
     "points_over_lru: Student's t over the pairs that paired_by names",
     "tie": "a margin within its noise, or below least_points",
-    "winner": "the policy that hits most, of those that do not know the future; lru "
-    "where that is a tie with it",
+    "winner": "the policy that hits most, of those that do not know the future and are "
+    "ahead of lru beyond their noise; lru where none is",
     "level": "all policies whose distance to the one that hits most is a tie. The best "
     "of many is chosen on the runs that show it: its margin is the more flattering the "
     "more policies are level",
@@ -225,8 +225,8 @@ def _notes(result: RegimeMap) -> list[str]:
     return [
         "Input tokens served from the cache, and points over lru with their noise (95 "
         f"%); within it, or below {least:g} points, is a tie.",
-        f"lru does as well as anybody at {ties} of {len(cells)} places; no knob helps "
-        f"at {nothing}.",
+        f"No policy shown is ahead of lru at {ties} of {len(cells)} places; no knob "
+        f"helps at {nothing}.",
         f"Knobs: scoring is {cells[0].scored.label}, distance "
         f"{cells[0].guarded.label}; with lru, store_threshold is the best of "
         f"{', '.join(str(n) for n in result.plan.thresholds)}, and budget "

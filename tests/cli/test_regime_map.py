@@ -31,7 +31,7 @@ def test_files_hold_what_is_shown(tmp_path):
     assert [(c["y"], c["x"]) for c in result["cells"]] == [
         ("200", "1"), ("200", "3"), ("5000", "1"), ("5000", "3"),
     ]  # fmt: skip
-    assert "lru does as well as anybody at 2 of 4 places" in out
+    assert "No policy shown is ahead of lru at 2 of 4 places" in out
     for cell in result["cells"]:
         mine = [r for r in rows if (r["skew"], r["budget"]) == (cell["x"], cell["y"])]
         policies = [r for r in mine if r["kind"] == "policy"]

@@ -176,6 +176,23 @@ def test_worked_margins():
     assert made_cell([(100, 100), (100, 100), (400, 400)]).is_tie
 
 
+def test_one_that_is_ahead_wins_beside_a_noisier_one():
+    """The other hits more on the whole, and by seed anything."""
+    steady = Sum("marconi", "marconi", (199, 201))
+    cell = made_cell([(100, 100), (0, 500), (600, 600)])
+    cell = dataclasses.replace(cell, policies=[*cell.policies, steady])
+    assert cell.best.label == "guard"
+    assert cell.margin(cell.best).is_tie
+    assert cell.winner.label == "marconi"
+    assert not cell.is_tie
+    noisy = Sum("lru, threshold:2", "lru", (0, 500))
+    steady = Sum("lru, threshold:3", "lru", (150, 151))
+    cell = dataclasses.replace(cell, thresholds=[noisy, steady])
+    assert {knob.name: knob.setting for knob in cell.knobs()}["store_threshold"] == (
+        "lru, threshold:3"
+    )
+
+
 def test_small_margins_are_ties_without_any_noise():
     cell = made_cell([(100, 100), (104, 104), (400, 400)])
     assert cell.is_tie
