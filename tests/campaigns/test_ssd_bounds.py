@@ -222,4 +222,6 @@ def test_cap_and_floor_hold_at_every_step(campaign, watch):
         f"{watch.num_checks} checks, {run.num_stored} blocks stored, "
         f"{run.num_refused} starts refused"
     )
-    assert run.num_stored > 1000 and watch.num_checks > 1000
+    # Some runs have no room for long: what is foreign takes it.
+    assert run.num_stored > campaign.share(2000)
+    assert watch.num_checks > campaign.share(5000)
