@@ -33,12 +33,13 @@ demo: $(VENV)/.demo
 
 test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) $(CHROMIUM) trees lint types
 	@mkdir -p build
-	@$(MAKE) --no-print-directory -k test-floor test-vllm > build/others.log 2>&1 & \
+	@$(MAKE) --no-print-directory -k test-floor > build/others.log 2>&1 & \
 	others=$$!; \
-	$(MAKE) --no-print-directory -k test-newest test-engine; newest=$$?; \
+	$(MAKE) --no-print-directory -k test-newest test-engine test-vllm; newest=$$?; \
 	wait $$others; others=$$?; cat build/others.log; exit $$((newest + others))
 
-# Two of these run beside the other two, one after the other: two cores are enough.
+# The oldest dependencies, which compile slowest, run beside the others: two cores are
+# enough.
 test-newest:
 	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
