@@ -140,6 +140,9 @@ class SsdManager(HotsetManager):
 
     def _note_promotion(self, live: Live, stored: Stored[Any]) -> None:
         self._count(self.tally.note_promotion, live.tags.source_type, stored)
+        if not compat.HAS_REQUEST_HOOKS:
+            # No end is told of that would put heads behind what was promoted.
+            self.driver.finish(live.request, live.batch)
         self._note_event(stored.evicted, removed=True)
 
     def _note_arrival(self, keys: list[Any], success: bool) -> None:
