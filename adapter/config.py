@@ -166,15 +166,19 @@ def read_config(
 
 def _strangers(extra_config: Mapping[str, Any]) -> list[str]:
     """Return what is wrong with keys beside ``"hotset"`` that were meant for it."""
-    faults = []
-    for key in map(str, extra_config):
-        if key in ("hotset", "evoke"):
-            continue
-        if key in _KEYS:
-            faults.append(f'"{key}" stands beside "hotset" and belongs into it')
-        elif difflib.get_close_matches(key.lower(), ("hotset", "evoke"), 1, 0.75):
-            meant = difflib.get_close_matches(key.lower(), ("hotset", "evoke"), 1, 0.75)
-            faults.append(f'"{key}" is no key: did you mean "{meant[0]}"?')
+    ours = ("hotset", "evoke")
+    others = [key for key in map(str, extra_config) if key not in ours]
+    faults = [
+        f'"{key}" stands beside "hotset" and belongs into it'
+        for key in others
+        if key in _KEYS
+    ]
+    faults += [
+        f'"{key}" is no key: did you mean "{meant}"?'
+        for key in others
+        for meant in difflib.get_close_matches(key.lower(), ours, 1, 0.75)
+        if key not in _KEYS
+    ]
     return faults
 
 

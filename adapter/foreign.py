@@ -11,29 +11,22 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hotset.adapter.evoke import evoke_policy
+from hotset.adapter.stock_keys import STOCK_KEYS
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.policies.request import SOURCE_TYPES
 
 _EVOKE, _MARCONI = "evoke-vllm", "vllm-marconi-offload"
-_STOCK = (
-    "cpu_bytes_to_use",
-    "block_size",
-    "blocks_per_chunk",
-    "store_threshold",
-    "max_tracker_size",
-    "offload_prompt_only",
-    "self_describing_kv_events",
-)
 _INERT_OF_EVOKE = ("w_attention", "w_coherence")
-_ONE_TIER = "hotset's spec has one tier, in RAM"
+_OWN_POOL = "the SSD tier's files and index are hotset's own"
 _DROPPED_OF_MARCONI = {
     "cpu_pool_path": "vLLM keeps its CPU tier in memory of its own, not in files",
     "cpu_bytes_to_use_per_rank": "vLLM's cpu_bytes_to_use covers all ranks; give --cpu",
-    "l2_pool_path": _ONE_TIER,
-    "l2_bytes_to_use": _ONE_TIER,
-    "l2_manifest_save_interval_s": _ONE_TIER,
-    "l2_mirror_batch_size": _ONE_TIER,
+    "l2_pool_path": 'name a folder in "hotset": {"ssd": {"path": ...}}; '
+    "what is in the old one cannot be read",
+    "l2_bytes_to_use": 'name the size in "hotset": {"ssd": {"max_bytes": ...}}',
+    "l2_manifest_save_interval_s": _OWN_POOL,
+    "l2_mirror_batch_size": _OWN_POOL,
     "lazy_offload": "vLLM stores blocks as prefill fills them",
 }
 
@@ -140,7 +133,7 @@ def _from_evoke(outer: Mapping[str, Any], extra: Mapping[str, Any]) -> Translati
         elif key == "max_tracker_size":
             found.extra[key] = value
             found.became(key, "stays, and policy.tracker_size")
-        elif key in _STOCK:
+        elif key in STOCK_KEYS:
             found.extra[key] = value
             found.became(key, "stays, vLLM's own")
         else:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
 
+from hotset.adapter import tuned_file
 from hotset.adapter.gate_errors import GateError
+from hotset.policies.errors import PolicyError
 
 
 def read_json(path: Path) -> Any:
@@ -19,11 +20,9 @@ def read_json(path: Path) -> Any:
         If it cannot be read or is no JSON.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise GateError(f"{path}: {error.strerror}") from None
-    except (ValueError, RecursionError):
-        raise GateError(f"{path}: no JSON") from None
+        return tuned_file.read_json(str(path))
+    except PolicyError as error:
+        raise GateError(str(error)) from None
 
 
 def check_place(path: Path) -> None:

@@ -14,11 +14,11 @@ from typing import Any
 _INERT = {
     "eviction_policy": 'name the policy in "hotset": {"policy": ...}',
     "cache_policy_module_path": 'name the policy in "hotset": {"policy": ...}',
-    "secondary_tiers": "this spec has one tier",
+    "secondary_tiers": 'name the second tier in "hotset": {"ssd": {...}}',
 }
 
-# Keys of vLLM's that change what this spec does; a misspelt one would do nothing.
-_KNOWN = (
+# Keys of vLLM's that mean under this spec what they mean under its own.
+STOCK_KEYS = (
     "cpu_bytes_to_use",
     "block_size",
     "blocks_per_chunk",
@@ -26,11 +26,9 @@ _KNOWN = (
     "max_tracker_size",
     "offload_prompt_only",
     "self_describing_kv_events",
-    "eviction_policy",
-    "cache_policy_module_path",
-    "spec_name",
-    "spec_module_path",
 )
+# A key that is near one of these is a misspelt one, which would do nothing.
+_KNOWN = (*STOCK_KEYS, *_INERT, "spec_name", "spec_module_path")
 
 
 def stock_faults(
