@@ -112,7 +112,8 @@ def read_scrape(path: Path) -> Scrape:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise PolicyError(f"{path}: {reason}") from None
     found: Scrape = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    # A label's value may hold what other line ends are made of.
+    for number, line in enumerate(text.split("\n"), 1):
         if not line.strip() or line.startswith("#"):
             continue
         match = _LINE.fullmatch(line.strip())

@@ -10,7 +10,6 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
 
 import numpy as np
 
@@ -22,7 +21,7 @@ from hotset.sim.contest import BASELINE, OPTIMUM, Cell, Contest, Contestant, Sta
 from hotset.sim.engines import engine
 from hotset.sim.mrc import lru_curve
 from hotset.sim.noise import make_groups, sum_by_group
-from hotset.sim.parallel import run_all
+from hotset.sim.parallel import reporter, run_all
 from hotset.sim.replay import Replay, RunConfig, first_measured
 from hotset.sim.search import search, tuned_fields
 from hotset.sim.study import check_reuse
@@ -187,7 +186,7 @@ def run_comparison(
         _ = contest.workload.next_use
     work = [(place, who) for place in range(len(sizes)) for who in plan.contestants]
     costs = [_cost(sizes[place][0], who, plan) for place, who in work]
-    report = _reporter(sum(costs), progress)
+    report = reporter(sum(costs), progress)
 
     def one(place: int, who: Contestant) -> Standing:
         contest, _, blocks = sizes[place]
@@ -218,22 +217,6 @@ def _cost(contest: Contest, who: Contestant, plan: Plan) -> int:
     return int(
         len(contest.workload.chunks.ids) + trials * len(contest.fit_workload.chunks.ids)
     )
-
-
-def _reporter(
-    total: int, progress: Callable[[int, int], None] | None
-) -> Callable[[int], None]:
-    done = 0
-    told = Lock()
-
-    def report(accesses: int) -> None:
-        nonlocal done
-        with told:
-            done += accesses
-            if progress is not None:
-                progress(done, total)
-
-    return report
 
 
 def _stand(

@@ -35,15 +35,16 @@ class TimeEvaluator:
         self.plan = plan
         self.chunk_tokens = plan.chunk_tokens or trace.block_tokens
         assert plan.profile is not None
+        distinct = trace.accesses("drop").num_distinct
         self.capacity_blocks = plan.cpu.blocks(
-            trace.accesses("drop").num_distinct,
+            distinct,
             trace.block_tokens,
             plan.profile.kv_bytes_per_token,
         )
         self._ssd_blocks = 0
         if plan.tiers is not None:
             self._ssd_blocks = plan.tiers.ssd.size.blocks(
-                trace.accesses("drop").num_distinct,
+                distinct,
                 trace.block_tokens,
                 plan.profile.kv_bytes_per_token,
             )

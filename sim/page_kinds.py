@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import POLICIES
 from hotset.sim import page_parts as parts
+from hotset.sim.report import percent
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -83,10 +84,6 @@ def read(values: Any, name: str) -> Said:
     return said
 
 
-def _percent(ratio: float) -> str:
-    return f"{100 * ratio:.2f} %"
-
-
 def _origin(trace: Values, said: Said) -> None:
     said.traces.append((str(trace["path"]), str(trace["sha256"])))
 
@@ -102,12 +99,12 @@ def _replay(values: Values, said: Said) -> None:
         mine = [r for r in online if r["capacity_blocks"] == blocks]
         best = max(mine, key=lambda r: r["token_hit_ratio"])
         lru = [r["token_hit_ratio"] for r in mine if r["policy"] == "lru"]
-        beside = f", lru {_percent(lru[0])}" if lru and best["policy"] != "lru" else ""
+        beside = f", lru {percent(lru[0])}" if lru and best["policy"] != "lru" else ""
         if said.kind == "replay":
             said.verdicts.append(
                 f"At {blocks:,} blocks {best['label']} hits most: "
-                f"{_percent(best['token_hit_ratio'])} of the input tokens{beside}; no "
-                f"cache hits more than {_percent(most)}."
+                f"{percent(best['token_hit_ratio'])} of the input tokens{beside}; no "
+                f"cache hits more than {percent(most)}."
             )
     what = (
         "Token hit ratio by capacity, a line for each policy; dashed: the most that "
@@ -116,8 +113,8 @@ def _replay(values: Values, said: Said) -> None:
     said.curves.append((partial(plot_ratios, values), "Hits by capacity", what))
     columns = ["policy", "blocks", "tokens hit", "blocks hit", "stores", "evictions"]
     rows = [
-        [r["label"], f"{r['capacity_blocks']:,}", _percent(r["token_hit_ratio"]),
-         _percent(r["block_hit_ratio"]), f"{r['stores']:,}", f"{r['evictions']:,}"]
+        [r["label"], f"{r['capacity_blocks']:,}", percent(r["token_hit_ratio"]),
+         percent(r["block_hit_ratio"]), f"{r['stores']:,}", f"{r['evictions']:,}"]
         for r in runs
     ]  # fmt: skip
     said.tables.append(parts.table("Runs", columns, rows))
@@ -154,7 +151,7 @@ def _tune(values: Values, said: Said) -> None:
         if gain:
             points = f"{100 * gain['value']:+.2f}"
             bounds = f"{100 * gain['lower']:+.2f} to {100 * gain['upper']:+.2f}"
-        hit = "-" if ratio is None else _percent(ratio)
+        hit = "-" if ratio is None else percent(ratio)
         rows.append([row["role"], row.get("label") or "-", hit, points, bounds])
     said.tables.append(parts.table("Judged on the holdout", columns, rows))
     search = {name: values["search"][name] for name in ("sampler", "seed", "trials")}
@@ -179,7 +176,7 @@ def _compare(values: Values, said: Said) -> None:
             )
         rows += [
             [path, f"{cell['capacity_blocks']:,}", r["policy"],
-             _percent(r["token_hit_ratio"]), f"{r['points_over_lru']:+.2f}",
+             percent(r["token_hit_ratio"]), f"{r['points_over_lru']:+.2f}",
              f"{r['noise_floor_points']:.2f}"]
             for r in cell["rows"]
         ]  # fmt: skip
@@ -195,7 +192,7 @@ def _simulate(values: Values, said: Said) -> None:
     best = min(runs, key=lambda r: r["ttft_s"]["p95"])
     said.verdicts.append(
         f"On {values['profile']['name']}, {best['label']} has the least p95 TTFT: "
-        f"{best['ttft_s']['p95']:.3f} s, with {_percent(best['token_hit_ratio'])} of "
+        f"{best['ttft_s']['p95']:.3f} s, with {percent(best['token_hit_ratio'])} of "
         "the input tokens hit."
     )
     columns = ["policy", "TTFT mean, s", "p95, s", "tokens hit", "GPU", "CPU", "SSD",
@@ -205,9 +202,9 @@ def _simulate(values: Values, said: Said) -> None:
         tokens, ttft = run["tokens"], run["ttft_s"]
         whole = max(tokens["input"], 1)
         tiers = ("gpu_hit", "cpu_hit", "ssd_hit")
-        shares = [_percent(tokens[tier] / whole) for tier in tiers]
+        shares = [percent(tokens[tier] / whole) for tier in tiers]
         rows.append([run["label"], f"{ttft['mean']:.3f}", f"{ttft['p95']:.3f}",
-                     _percent(run["token_hit_ratio"]), *shares,
+                     percent(run["token_hit_ratio"]), *shares,
                      f"{run['saved_prefill_s']:,.1f}"])  # fmt: skip
         if "over_time" in run:
             title = f"Hits by tier over time: {run['label']}"
@@ -277,7 +274,7 @@ def _size(values: Values, said: Said) -> None:
     if "trace" in values:
         _origin(values["trace"], said)
         hits = [
-            [" + ".join(r["tiers"]), _percent(r["token_hit_ratio"]),
+            [" + ".join(r["tiers"]), percent(r["token_hit_ratio"]),
              _money(r.get("money_per_saved_prefill_hour"))]
             for r in values["trace"]["lru"]
         ]  # fmt: skip

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from threading import Lock
 from typing import TypeVar
 
 from hotset.policies.errors import PolicyError
@@ -54,3 +55,20 @@ def run_all(tasks: Sequence[Callable[[], T]], jobs: int) -> list[T]:
         return [future.result() for future in [pool.submit(task) for task in tasks]]
     finally:
         pool.shutdown(cancel_futures=True)
+
+
+def reporter(
+    total: int, progress: Callable[[int, int], None] | None
+) -> Callable[[int], None]:
+    """Return what tasks tell of their work; ``progress`` hears sum and total."""
+    done = 0
+    told = Lock()
+
+    def report(accesses: int) -> None:
+        nonlocal done
+        with told:
+            done += accesses
+            if progress is not None:
+                progress(done, total)
+
+    return report

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from hotset.policies.registry import POLICIES
 from hotset.sim.noise import standard_error
@@ -121,15 +122,20 @@ class Cell:
             noise = quantile(len(gains) - 1) * standard_error(tokens, gains)
         return Margin(sum(gains) / sum(tokens), noise, self.least)
 
-    @property
+    @cached_property
     def best(self) -> Sum:
         """Who hits most, the first of equals."""
         return max(self.online, key=lambda s: sum(s.hit_tokens))
 
-    @property
+    @cached_property
     def winner(self) -> Sum:
         """Who hits most of those ahead of LRU beyond their noise; LRU without one."""
         return self._ahead(self.online) or self.baseline
+
+    @property
+    def shown(self) -> Sum:
+        """Whose numbers stand for the place: the winner's; the best's in a tie."""
+        return self.best if self.is_tie else self.winner
 
     @property
     def is_tie(self) -> bool:
@@ -142,8 +148,9 @@ class Cell:
         best = self.best
         return [s.label for s in self.online if self.margin(best, s).is_tie]
 
+    @cached_property
     def knobs(self) -> list[Knob]:
-        """Return each knob at its best setting, in the order of `KNOBS`."""
+        """Each knob at its best setting, in the order of `KNOBS`."""
         tried = {
             SCORING: [self.scored],
             DISTANCE: [self.guarded],
@@ -169,7 +176,7 @@ class Cell:
         """Return the knob with most to gain; None where each is a tie or loses."""
         able = [
             knob
-            for knob in self.knobs()
+            for knob in self.knobs
             if knob.name in among and knob.margin.value > 0 and not knob.margin.is_tie
         ]
         return max(able, key=lambda k: k.margin.value, default=None)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from threading import Lock
 
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
 from hotset.policies.errors import PolicyError
@@ -17,7 +16,7 @@ from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.sim.contest import BASELINE, OPTIMUM
 from hotset.sim.engines import EngineRules, engine
 from hotset.sim.noise import make_groups, sum_by_group
-from hotset.sim.parallel import run_all
+from hotset.sim.parallel import reporter, run_all
 from hotset.sim.regime_axes import Axis, Place, Supply, check_axes, place
 from hotset.sim.regime_cells import Cell, Sum
 from hotset.sim.replay import Replay, RunConfig, first_measured
@@ -239,11 +238,10 @@ def _replay_all(
     jobs: int,
 ) -> dict[_Run, tuple[int, ...]]:
     """Return the hit tokens of each run: by group with one seed, else all in one."""
-    sizes = [int(workloads[run.workload].chunks.offsets[-1]) for run in runs]
-    total, done, told = sum(sizes), 0, Lock()
+    total = sum(int(workloads[run.workload].chunks.offsets[-1]) for run in runs)
+    report = reporter(total, progress)
 
-    def one(run: _Run, size: int) -> tuple[int, ...]:
-        nonlocal done
+    def one(run: _Run) -> tuple[int, ...]:
         workload = workloads[run.workload]
         config = RunConfig(
             policy=run.policy,
@@ -257,18 +255,14 @@ def _replay_all(
             warmup=plan.warmup,
         )
         replay = Replay(workload, config)
-        replay.run()
-        with told:
-            done += size
-            if progress is not None:
-                progress(done, total)
+        replay.run(report)
         hits = replay.hit_tokens[replay.first_measured :]
         if len(plan.seeds) > 1:
             return (int(hits.sum()),)
         groups = make_groups(workload.trace, replay.first_measured)
         return tuple(sum_by_group(groups, hits).tolist())
 
-    tasks = [partial(one, run, size) for run, size in zip(runs, sizes, strict=True)]
+    tasks = [partial(one, run) for run in runs]
     return dict(zip(runs, run_all(tasks, jobs), strict=True))
 
 

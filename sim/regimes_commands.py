@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from hotset.sim.commands import ChunkTokensOption, EngineOption, GpuBlocksOption
 from hotset.sim.options import (
     CsvOption,
     JobsOption,
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from hotset.sim.regime_axes import Supply
 
 _MOST_REQUESTS = 1_000_000
+_REQUESTS, _THRESHOLDS, _MORE, _LEAST, _ENGINE = 2000, "2,4,7", 2.0, 0.005, "none"
+# What is left alone, as the published map wants it.
+_PLAIN = (_REQUESTS, _THRESHOLDS, _MORE, _LEAST, 0.0, _ENGINE, 0)
 
 
 @takes_trace
@@ -58,7 +62,7 @@ def regime_map(
     ] = None,
     requests: Annotated[
         int, typer.Option("--requests", help="Requests that a generator makes.")
-    ] = 2000,
+    ] = _REQUESTS,
     seeds: Annotated[
         str | None,
         typer.Option("--seeds", metavar="N,N,...", help="Of a generator; 1,2,3,4."),
@@ -80,24 +84,18 @@ def regime_map(
     ] = None,
     store_threshold: Annotated[
         str, typer.Option("--store-threshold", help="Thresholds to try with lru.")
-    ] = "2,4,7",
+    ] = _THRESHOLDS,
     more: Annotated[
         float, typer.Option("--more", help="Times the budget to try with lru.")
-    ] = 2.0,
+    ] = _MORE,
     least: Annotated[
         float,
         typer.Option("--least", help="Token hit ratio below which a margin is a tie."),
-    ] = 0.005,
+    ] = _LEAST,
     warmup: WarmupOption = 0.0,
-    engine: Annotated[
-        str, typer.Option("--engine", help="Whose rules apply, as in replay.")
-    ] = "none",
-    gpu_blocks: Annotated[
-        int, typer.Option("--gpu-blocks", help="Blocks of a GPU cache in front.")
-    ] = 0,
-    chunk_tokens: Annotated[
-        int | None, typer.Option("--chunk-tokens", help="Tokens of a cached unit.")
-    ] = None,
+    engine: EngineOption = _ENGINE,
+    gpu_blocks: GpuBlocksOption = 0,
+    chunk_tokens: ChunkTokensOption = None,
     kv_bytes_per_token: KvBytesOption = None,
     model: ModelOption = None,
     jobs: JobsOption = None,
@@ -120,7 +118,10 @@ def regime_map(
     outputs: dict[str, Path | None] = {"--csv": csv, "--json": json, "--plot": plot}
     if source.trace == PUBLISHED:
         given = (x, y, budget, settings, seeds, scoring)
-        if any(each is not None for each in given):
+        sizes = (chunk_tokens, kv_bytes_per_token, model)
+        others = (requests, store_threshold, more, least, warmup, engine, gpu_blocks)
+        is_plain = all(each is None for each in (*given, *sizes)) and others == _PLAIN
+        if not is_plain:
             raise PolicyError(
                 f"{PUBLISHED}: its workloads and seeds are fixed; only --policy, "
                 "--jobs and outputs can be given"

@@ -13,7 +13,7 @@ from rich.text import Text
 
 from hotset.sim.regime_cells import Cell, Knob, Margin, Sum
 from hotset.sim.regimes import RegimeMap
-from hotset.sim.report import percent
+from hotset.sim.report import percent, print_whole_table
 from hotset.traces.files import atomic_write
 
 DEFINITIONS = {
@@ -86,9 +86,9 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "best": cell.best.label,
         "is_tie": cell.is_tie,
         "level": cell.level,
-        **_margin(cell.margin(cell.best)),
+        **_margin(cell.margin(cell.shown)),
         "knob": None if knob is None else knob.name,
-        "knobs": {each.name: _knob(each) for each in cell.knobs()},
+        "knobs": {each.name: _knob(each) for each in cell.knobs},
         "policies": [_policy(cell, one) for one in cell.policies],
     }
 
@@ -172,10 +172,7 @@ def print_map(result: RegimeMap, console: Console) -> None:
     console.print(Text(", ".join(notes)), style="dim", soft_wrap=True)
     console.print()
     table = _table(result)
-    # A number that is cut off reads as another one: rather let lines run over.
-    room = console.options.update(width=1000)
-    console.width = max(console.width, table.__rich_measure__(console, room).maximum)
-    console.print(table)
+    print_whole_table(table, console)
     console.print()
     for line in _notes(result):
         console.print(Text(line), soft_wrap=True)
@@ -188,7 +185,7 @@ def _table(result: RegimeMap) -> Table:
         table.add_column(Text(title), justify="right", no_wrap=True)
     table.add_column("winner", no_wrap=True)
     titles = ["lru", "winner", "over lru", "ceiling"]
-    titles += [knob.name for knob in result.cells[0].knobs()]
+    titles += [knob.name for knob in result.cells[0].knobs]
     for title in titles:
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("what helps", no_wrap=True)
@@ -200,10 +197,10 @@ def _table(result: RegimeMap) -> Table:
             Text(cell.x),
             Text("tie" if cell.is_tie else cell.winner.label),
             percent(cell.ratio(cell.baseline)),
-            percent(cell.ratio(cell.best)),
-            points(cell.margin(cell.best)),
+            percent(cell.ratio(cell.shown)),
+            points(cell.margin(cell.shown)),
             percent(cell.ceiling),
-            *(points(each.margin) for each in cell.knobs()),
+            *(points(each.margin) for each in cell.knobs),
             Text("nothing" if knob is None else knob.name),
         )
         before = cell.y

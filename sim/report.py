@@ -53,6 +53,14 @@ def print_table(table: Table, console: Console) -> None:
     console.print(table)
 
 
+def print_whole_table(table: Table, console: Console) -> None:
+    """Print a table of many columns, each on one line."""
+    # A number that is cut off reads as another one: rather let lines run over.
+    room = console.options.update(width=1000)
+    console.width = max(console.width, table.__rich_measure__(console, room).maximum)
+    console.print(table)
+
+
 def _admission(study: Study) -> str:
     """Return the rule's name and its main parameter."""
     spec, params = study.admission

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotset.policies.errors import PolicyError
-from hotset.sim.report import percent
+from hotset.sim.report import percent, print_whole_table
 from hotset.sim.simulate import Run, SimulationResult
 from hotset.traces.files import atomic_write
 
@@ -45,10 +45,7 @@ def print_simulations(result: SimulationResult, console: Console) -> None:
     console.print(Text(", ".join(notes)), style="dim", soft_wrap=True)
     console.print()
     table = _table(result)
-    # A number that is cut off reads as another one: rather let lines run over.
-    room = console.options.update(width=1000)
-    console.width = max(console.width, table.__rich_measure__(console, room).maximum)
-    console.print(table)
+    print_whole_table(table, console)
 
 
 def _table(result: SimulationResult) -> Table:

@@ -10,7 +10,6 @@ import dataclasses
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.sim.capacity import Capacity
 from hotset.sim.engines import EngineRules
 from hotset.sim.flat import flatten
-from hotset.sim.parallel import run_all
+from hotset.sim.parallel import reporter, run_all
 from hotset.sim.replay import Replay, RunConfig, RunResult, first_measured
 from hotset.sim.workload import Workload
 from hotset.traces.errors import TraceError
@@ -245,15 +244,7 @@ def run_study(
         workload = Workload(trace, study.tail, study.chunk_tokens)
     configs = _configs(workload, study)
     total = int(workload.chunks.offsets[-1]) * len(configs)
-    done = 0
-    told = Lock()
-
-    def report(accesses: int) -> None:
-        nonlocal done
-        with told:
-            done += accesses
-            if progress is not None:
-                progress(done, total)
+    report = reporter(total, progress)
 
     def one(config: RunConfig) -> tuple[RunResult, Int64Array | None]:
         replay = Replay(workload, config)

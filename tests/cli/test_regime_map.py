@@ -57,6 +57,8 @@ def test_a_trace_has_budgets_and_a_gpu_cache(tmp_path):
     [
         (["sample"], "--x and --y: both are needed"),
         (["published", "--x=skew=1"], "its workloads and seeds are fixed"),
+        (["published", "--warmup=0.5"], "its workloads and seeds are fixed"),
+        (["published", "--gpu-blocks=9"], "its workloads and seeds are fixed"),
         (["generate:chatt", *COMMON[2:4]], "did you mean 'chat'"),
         ([*COMMON, "--seeds=1,x"], "--seeds 1,x"),
         ([*COMMON, "--set=hot=1"], "--set hot: unknown option"),

@@ -43,7 +43,7 @@ def test_the_published_map_is_all_that_it_says(published):
 def test_skewed_with_the_budget_above_the_hot_set_scoring_wins_big(published):
     """Published: restored 58 % beside 32 % of LRU (W1S at B1)."""
     cell = published.cell("2", BUDGETS["B1"])
-    scoring = cell.knobs()[0]
+    scoring = cell.knobs[0]
     assert scoring.name == "scoring"
     assert not scoring.margin.is_tie
     assert scoring.margin.value > 0.1
@@ -78,8 +78,7 @@ def test_below_the_hot_set_both_collapse_and_the_threshold_helps(
     assert helps.name == "store_threshold"
     above = published.cell(skew, BUDGETS["B1"])
     assert not any(
-        knob.name == "store_threshold" and knob.margin.value > 0
-        for knob in above.knobs()
+        knob.name == "store_threshold" and knob.margin.value > 0 for knob in above.knobs
     )
 
 
@@ -117,7 +116,7 @@ def test_cells_hold_what_replays_say():
     assert {one.label: sum(one.hit_tokens) for one in cell.policies} == sums
     assert sum(cell.larger.hit_tokens) == larger
     assert sum(cell.thresholds[1].hit_tokens) == threshold
-    assert [knob.name for knob in cell.knobs()] == list(KNOBS)
+    assert [knob.name for knob in cell.knobs] == list(KNOBS)
 
 
 def test_neither_jobs_nor_company_change_a_cell():
@@ -185,10 +184,11 @@ def test_one_that_is_ahead_wins_beside_a_noisier_one():
     assert cell.margin(cell.best).is_tie
     assert cell.winner.label == "marconi"
     assert not cell.is_tie
+    assert cell.shown.label == "marconi"
     noisy = Sum("lru, threshold:2", "lru", (0, 500))
     steady = Sum("lru, threshold:3", "lru", (150, 151))
     cell = dataclasses.replace(cell, thresholds=[noisy, steady])
-    assert {knob.name: knob.setting for knob in cell.knobs()}["store_threshold"] == (
+    assert {knob.name: knob.setting for knob in cell.knobs}["store_threshold"] == (
         "lru, threshold:3"
     )
 
