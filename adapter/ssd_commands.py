@@ -22,10 +22,13 @@ JsonOption = Annotated[
 ]
 
 
-def _open(path: Path) -> Inspection:
+def _open(path: Path, json: Path | None = None) -> Inspection:
     from hotset.adapter.errors import AdapterError
+    from hotset.adapter.gate_files import check_place
     from hotset.adapter.ssd.inspect import Inspection
 
+    if json is not None:
+        check_place(json)  # before work goes into it
     try:
         return Inspection(str(path))
     except AdapterError as error:
@@ -37,7 +40,9 @@ def _write(json: Path | None, value: object) -> None:
     if json is not None:
         import json as json_module
 
-        json.write_text(json_module.dumps(value, indent=1) + "\n")
+        from hotset.adapter.gate_files import write_whole
+
+        write_whole(json, json_module.dumps(value, indent=1) + "\n")
 
 
 @app.command()
@@ -46,7 +51,7 @@ def inspect(path: PathArgument, json: JsonOption = None) -> None:
 
     Exit code 1 where an index cannot be read.
     """
-    opened = _open(path)
+    opened = _open(path, json)
     try:
         found = opened.look()
     finally:
@@ -102,7 +107,7 @@ def verify(path: PathArgument, json: JsonOption = None) -> None:
 
     Exit code 1 where one is not right; the tier would not give it out either.
     """
-    opened = _open(path)
+    opened = _open(path, json)
     results, is_right = [], True
     try:
         for checked in opened.verify():

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from hotset.adapter.ssd.counts import Counts
-from hotset.adapter.ssd.index import Row
+from hotset.adapter.ssd.index import Gone, Row
 from hotset.adapter.ssd.jobs import Task
 from hotset.adapter.ssd.moves import LOST
 from hotset.policies.driver import PolicyDriver
 
 _GENERATION_BITS = 48
 _GENERATIONS = (1 << _GENERATION_BITS) - 1
-Gone = tuple[int, int]  # slot, generation
 
 
 class Blocks:
@@ -117,11 +116,15 @@ class Blocks:
         self.complete()
         self.driver.remove([key])
 
-    def drop_slots(self, slots: range, why: str) -> None:
-        """Let the blocks in some slots go."""
-        gone = [key for key, at in self.place.items() if _unpacked(at)[0] in slots]
+    def drop_files(self, numbers: set[int], slots_per_file: int) -> None:
+        """Let the blocks in files that are gone go."""
+        gone = [
+            key
+            for key, at in self.place.items()
+            if _unpacked(at)[0] // slots_per_file in numbers
+        ]
         for key in gone:
-            self.drop(key, why)
+            self.drop(key, "lost")
 
     def reset(self) -> None:
         """Forget every block."""

@@ -98,14 +98,10 @@ class SsdCache:
         files: OsFiles | None = None,
         wall: Callable[[], float] = time.time,
     ) -> SsdCache:
-        """Check a namespace of blocks of a size, bring it under the cap and serve it.
+        """Check a namespace, bring it under the cap and serve it.
 
         ``clock`` gives seconds that nobody sets, ``wall`` those since the epoch.
-
-        Raises
-        ------
-        AdapterError
-            One line that says why it cannot be served.
+        Raises AdapterError, one line that says why it cannot be served.
         """
         files = files or OsFiles()
         started = start(config, namespace, payload_bytes, files)
@@ -117,8 +113,12 @@ class SsdCache:
 
     # Look-ups and requests
 
+    def __contains__(self, key: object) -> bool:
+        """Return whether a block is stored, readable now or not; counts nothing."""
+        return key in self._place
+
     def lookup(self, key: bytes) -> bool:
-        """Return whether a block is stored and can be loaded; changes nothing."""
+        """Return whether a block is stored and can be loaded; changes only counts."""
         if key in self._place and not self._reads.is_open:
             self._num_hits += 1
             return True
@@ -366,10 +366,10 @@ class SsdCache:
 
     def _take_lost(self) -> None:
         """Let blocks go whose file is gone."""
-        while self._machine.care.lost:
-            number = self._machine.care.lost.pop()
-            slots = self._machine.slots.slots_of(number)
-            self._blocks.drop_slots(slots, "lost")
+        lost = self._machine.care.lost
+        numbers = {lost.pop() for _ in range(len(lost))}
+        if numbers:
+            self._blocks.drop_files(numbers, self._machine.slots.slots_per_file)
 
     # Inside: the rest
 

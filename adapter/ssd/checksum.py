@@ -25,4 +25,3 @@ def _available() -> dict[int, Checksum]:
 
 CHECKSUMS = _available()
 BEST = max(CHECKSUMS)
-NAMES = {CRC32: "crc32 (zlib)", XXH3: "xxh3-64"}

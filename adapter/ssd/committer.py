@@ -20,7 +20,7 @@ from typing import Protocol
 
 from hotset.adapter.ssd.book import SlotBook
 from hotset.adapter.ssd.breaker import Breaker
-from hotset.adapter.ssd.index import Index, Row
+from hotset.adapter.ssd.index import Gone, Index, Row
 from hotset.adapter.ssd.jobs import Task
 from hotset.adapter.ssd.slot_files import SlotFiles
 
@@ -28,7 +28,6 @@ _LOG = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _GATHER, _GATHER_S = 32, 0.01  # writes to a commit, and how long it waits for them
-Gone = tuple[int, int]  # slot, generation
 Use = tuple[int, float, int, int]  # used, used_s, slot, generation
 
 

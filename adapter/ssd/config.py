@@ -16,7 +16,7 @@ from hotset.policies.admission import ThresholdParams
 from hotset.policies.base import Params, known_names
 from hotset.policies.choice import Choice
 
-MODES = ("write-through", "demote")
+MODES = WRITE_THROUGH, DEMOTE = ("write-through", "demote")
 _LEAST_BYTES = 1 << 16
 _MOST_THREADS = 64
 _MOST_S = 3600.0
@@ -59,7 +59,7 @@ class SsdConfig:
     max_bytes: int
     choice: Choice
     min_free_bytes: int = 1 << 30
-    mode: str = "write-through"
+    mode: str = WRITE_THROUGH
     writes_per_day_bytes: int = 0
     queue_bytes: int = 256 << 20
     threads: int = 16

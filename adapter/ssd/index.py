@@ -44,6 +44,9 @@ _USE = (
 )
 
 
+Gone = tuple[int, int]  # slot, generation
+
+
 class Row(NamedTuple):
     """One stored block.
 
@@ -228,9 +231,9 @@ class Index:
         finally:
             self._db.execute("PRAGMA synchronous = FULL")
 
-    def clear(self, meta: Iterable[tuple[str, float]] = ()) -> None:
+    def clear(self) -> None:
         """Delete all rows durably."""
-        self._change([("DELETE FROM slots WHERE slot >= ?", [(-_MOST,)])], meta)
+        self._change([("DELETE FROM slots WHERE slot >= ?", [(-_MOST,)])])
 
     def close(self) -> None:
         """Let the database go."""

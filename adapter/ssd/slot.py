@@ -80,13 +80,8 @@ class SlotForm:
         checksum = CHECKSUMS[BEST](page[8 : self._end])
         page[:8] = _CHECKSUM.pack(checksum)
 
-    def fault(
-        self, page: memoryview, key: bytes, generation: int | None, slot: int
-    ) -> str:
-        """Return why a slot is not what a row says that it is; empty if it is.
-
-        Without a generation any will do.
-        """
+    def fault(self, page: memoryview, key: bytes, generation: int, slot: int) -> str:
+        """Return why a slot is not what a row says that it is; empty if it is."""
         magic, version, kind, key_bytes, pad, number, at, length, digest = (
             _FIELDS.unpack_from(page, _CHECKSUM.size)
         )
@@ -96,7 +91,7 @@ class SlotForm:
             return FOREIGN
         if key_bytes != len(key) or page[_KEY_AT : _KEY_AT + key_bytes] != key:
             return OTHER_KEY
-        if at != slot or generation not in (None, number):
+        if at != slot or generation != number:
             return STALE
         (checksum,) = _CHECKSUM.unpack_from(page, 0)
         if CHECKSUMS[kind](page[8 : self._end]) != checksum:

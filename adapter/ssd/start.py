@@ -40,6 +40,7 @@ from hotset.adapter.ssd.slot_files import SlotFiles
 _LOG = logging.getLogger(__name__)
 
 CLEAN = "clean"
+_PART = 64  # slots that one thread looks at in a row
 _FILES = 32  # about so many for the whole cap
 _MOST_FILE_BYTES = 4 << 30
 _OTHER_BYTES = 4 * PAGE  # folders, locks, the page for trials, what a folder says
@@ -305,7 +306,7 @@ def _confirmed(
 ) -> list[Row]:
     """Return the rows that the headers of their slots confirm, and drop none else.
 
-    Those that are not are left to be found stale by `_settle`, which sees a slot of -1.
+    Those that are not are left to be found stale by `_settle`, by their empty key.
     """
     there = {row.slot: row for row in rows if slots.holds(row.slot)}
     found = dict(_headers(there, slots, form, threads))
@@ -322,16 +323,23 @@ def _headers(
 ) -> Iterator[tuple[int, tuple[bytes, int, int] | None]]:
     """Yield what slots' headers claim; None where they cannot be read."""
 
-    def look(slot: int) -> tuple[int, tuple[bytes, int, int] | None]:
+    def look(part: list[int]) -> list[tuple[int, tuple[bytes, int, int] | None]]:
+        found: list[tuple[int, tuple[bytes, int, int] | None]] = []
         with mmap.mmap(-1, PAGE) as memory, memoryview(memory) as page:
-            try:
-                slots.read(slot, page)
-            except OSError:
-                return slot, None
-            return slot, form.claimed(page)
+            for slot in part:
+                try:
+                    slots.read(slot, page)
+                except OSError:
+                    found.append((slot, None))
+                else:
+                    found.append((slot, form.claimed(page)))
+        return found
 
+    every = list(wanted)
+    parts = [every[i : i + _PART] for i in range(0, len(every), _PART)]
     with ThreadPoolExecutor(threads, "hotset-ssd-start") as pool:
-        yield from pool.map(look, wanted)
+        for found in pool.map(look, parts):
+            yield from found
 
 
 def _settle(rows: list[Row], slots: SlotFiles) -> tuple[list[Row], list[Row]]:

@@ -26,13 +26,12 @@ from typing import Any
 
 from hotset.adapter.live import Live
 from hotset.adapter.ssd.cache import SsdCache
+from hotset.adapter.ssd.config import DEMOTE, WRITE_THROUGH
 from hotset.adapter.ssd.tier_jobs import LOAD, PINNED, SPARE, InSsd, Promotion, TierJob
 from hotset.adapter.ssd.tier_rows import TierRows
 from hotset.policies.driver import PolicyDriver
 from hotset.policies.outcomes import Status, Stored
 from hotset.policies.request import Request
-
-WRITE_THROUGH, DEMOTE = "write-through", "demote"
 
 
 class SsdTier:
@@ -168,10 +167,12 @@ class SsdTier:
         if live.in_ssd is not None:
             live.in_ssd.promoted_in = None
 
-    def promote(self, found: Sequence[bytes]) -> None:
-        """Begin the promotions of this step; ``found`` is what must not go for them."""
+    def promote(self, found: Callable[[], Sequence[bytes]]) -> None:
+        """Begin the promotions of this step; ``found`` gives what must not go."""
+        if not self._wanted:
+            return
         wanted, self._wanted = self._wanted, {}
-        kept = list(found)
+        kept = list(found())
         for promotion in wanted.values():
             live, keys = promotion.live, promotion.keys
             taken = self._take(live, keys, kept)
@@ -253,7 +254,7 @@ class SsdTier:
         """Write chunks that the engine has stored, if that is the mode."""
         if self.mode != WRITE_THROUGH or self._is_stopped:
             return
-        new = [key for key in keys if not self.cache.lookup(key)]
+        new = [key for key in keys if key not in self.cache]
         slot_of = {key: self.driver.slot(key) for key in new}
         new.sort(key=lambda key: self._depths[slot_of[key]])
         room = max(0, self._most_pinned - self._num_pinned)
@@ -271,7 +272,7 @@ class SsdTier:
         if self.mode != DEMOTE or self._is_stopped or not keys:
             return
         slot_of = dict(zip(keys, slots, strict=True))
-        new = [key for key in keys if not self.cache.lookup(key)]
+        new = [key for key in keys if key not in self.cache]
         new.sort(key=lambda key: self._depths[slot_of[key]])
         room = self._rows.num_spare
         self.counts["ssd_unstaged"] += max(0, len(new) - room)

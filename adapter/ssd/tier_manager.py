@@ -75,11 +75,11 @@ class SsdManager(HotsetManager):
 
     def on_schedule_end(self, *context: Any) -> None:
         """Begin the promotions of a step; vLLM up to 0.22 does not call this."""
-        self._try(self.ssd.promote, self._requests.found())
+        self._try(self.ssd.promote, self._requests.found)
 
     def take_events(self) -> Iterable[Any]:
         """Return the events since the last call, and take in what the SSD did."""
-        self._try(self.ssd.promote, self._requests.found())
+        self._try(self.ssd.promote, self._requests.found)
         self._try(self.ssd.poll)
         self.ssd.end_step()
         return super().take_events()
@@ -131,7 +131,7 @@ class SsdManager(HotsetManager):
 
     def _take_leave(self, live: Live, stored: Stored[Any]) -> None:
         self._try(self.ssd.demote, stored.evicted, stored.freed)
-        self.ssd.note_store(live, stored)
+        self._try(self.ssd.note_store, live, stored)
 
     def _note_readable(self, live: Live, keys: list[Any]) -> None:
         self._try(self.ssd.write, live, keys)

@@ -64,7 +64,6 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
         count = primary_kv_view.shape[0] if primary_kv_view.shape else 0
         self._row_bytes = primary_kv_view.nbytes // max(1, count)
         namespace = namespace_of(offloading_spec, self._row_bytes)
-        namespace.check(config.ephemeral)
         self._memory = primary_kv_view.cast("B")
         self._drain_s = config.store_deadline_s + config.load_deadline_s
         self.cache = SsdCache.open(config, namespace, self._row_bytes)
@@ -82,7 +81,7 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
     def submit_store(self, job_metadata: Any) -> None:
         """Write chunks that are not here; what is not taken is done with."""
         rows = dict(zip(job_metadata.keys, _rows(job_metadata), strict=True))
-        new = [key for key in rows if not self.cache.lookup(key)]
+        new = [key for key in rows if key not in self.cache]
         job, request = job_metadata.job_id, self._hear(job_metadata.req_context, rows)
         views = [self._view(rows[key]) for key in new]
         taken = self.cache.store(

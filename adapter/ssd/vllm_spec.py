@@ -14,7 +14,7 @@ from hotset.adapter.errors import AdapterError
 from hotset.adapter.spec import HotsetOffloadingSpec
 from hotset.adapter.ssd import vllm_tiering
 from hotset.adapter.ssd.cache import SsdCache
-from hotset.adapter.ssd.config import SsdConfig
+from hotset.adapter.ssd.config import DEMOTE, SsdConfig
 from hotset.adapter.ssd.namespace import HASH_SEED, RANDOM, Namespace
 
 _GRACE_S = 1.0
@@ -74,7 +74,7 @@ class HotsetSsdSpec(HotsetOffloadingSpec, vllm_tiering.SPEC_BASE):  # type: igno
 
 def spare_chunks(ssd: SsdConfig, number: int) -> int:
     """Return the chunks of the CPU tier that are no slots."""
-    if ssd.mode != "demote":
+    if ssd.mode != DEMOTE:
         return 0
     return min(number - 1, max(1, int(ssd.staging_share * number)))
 

@@ -27,6 +27,7 @@ def test_what_is_stored_is_found(player):
     assert player.stored == {1, 2, 3}
     assert player.found(range(6)) == [1, 2, 3]
     cache = player.cache
+    assert key_of(1) in cache and key_of(9) not in cache  # which counts nothing
     assert count(cache, "lookups", "hit") == 3
     assert count(cache, "loads", "done") == 3
     assert count(cache, "stores", "done") == 3

@@ -9,6 +9,7 @@ from support.ssd import NAMESPACE, make_player
 
 from hotset.adapter.ssd.namespace import Namespace
 from hotset.adapter.ssd_commands import app
+from hotset.policies import PolicyError
 
 OTHER = Namespace.of({**NAMESPACE.fields, "model": "other"})
 
@@ -118,3 +119,13 @@ def test_a_folder_that_is_none_of_ours_is_one_line_and_exit_code_2(tmp_path):
             assert shown.exit_code == 2
             assert words in shown.stderr and shown.stderr.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("command", ["inspect", "verify"])
+def test_a_place_that_cannot_be_written_is_said_before_the_work(
+    command, path, tmp_path
+):
+    done = run(command, path, "--json", tmp_path / "none" / "out.json")
+    assert isinstance(done.exception, PolicyError)
+    assert "there is no folder" in str(done.exception)
+    assert done.stdout == ""
