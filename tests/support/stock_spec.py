@@ -2,7 +2,8 @@
 
 from vllm.v1.kv_offload.cpu.spec import CPUOffloadingSpec
 
-from hotset.adapter.spec import HotsetOffloadingSpec
+from hotset.adapter import compat
+from hotset.adapter.cpu_worker import CpuTransferWorker
 
 MADE = []
 
@@ -10,10 +11,13 @@ MADE = []
 class StockManagerSpec(CPUOffloadingSpec):
     """vLLM's spec but for the worker; none of hotset's checks."""
 
-    _hotset_worker = None
+    _worker = None
 
     def get_worker(self, kv_caches):
-        return HotsetOffloadingSpec.get_worker(self, kv_caches)
+        if self._worker is None:
+            size = compat.blocks_per_chunk(self), compat.num_chunks(self)
+            self._worker = CpuTransferWorker(kv_caches, *size)
+        return self._worker
 
     def get_manager(self):
         """vLLM's own manager, under the ``eviction_policy`` that vLLM finds."""
