@@ -121,7 +121,7 @@ def test_interrupted_run_leaves_nothing(how, tmp_path):
         [
             str(HOTSET), "replay", "sample", "--json=out.json", "--per-request=out.csv",
             "--capacity=60",
-            *[f"--policy=relevance:half_life={i + 1}" for i in range(400)],
+            *[f"--policy=relevance:half_life={i + 1}" for i in range(4000)],
         ],
         cwd=tmp_path,
         stdout=subprocess.DEVNULL,

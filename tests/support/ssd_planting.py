@@ -2,6 +2,7 @@
 
 import errno
 import os
+import time
 from pathlib import Path
 
 from hotset.adapter.ssd.files import OsFiles
@@ -35,9 +36,20 @@ class SsdFaults:
             getattr(self, fault)()
 
     def heal(self):
-        """Take back what was planted in the system's calls."""
+        """Take back what was planted in the system's calls; wait until it is seen.
+
+        A thousand prompts of a small model could pass while it lets the disk be.
+        """
         for name, function in self.before.items():
             setattr(OsFiles, name, function)
+        until_s = time.monotonic() + WAIT_S
+        while self._paused() and time.monotonic() < until_s:
+            time.sleep(0.01)
+        assert not self._paused()
+
+    def _paused(self):
+        gauges = self.cache.gauges()
+        return gauges["reads_paused"] or gauges["writes_paused"]
 
     def no_reads(self):
         """EIO at each read."""
