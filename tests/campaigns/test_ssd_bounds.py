@@ -42,10 +42,12 @@ class Watch(OsFiles):
         self.vfs = RecordingVfs(_Log(self))
 
     def used(self):
-        folders = [self.path, *self.path.glob("hotset-*")]
-        names = {item for folder in folders for item in folder.iterdir()}
+        names = {self.path}
+        for folder in (self.path, *self.path.glob("hotset-*")):
+            with contextlib.suppress(FileNotFoundError):  # a thread removes it
+                names.update(folder.iterdir())
         total = 0
-        for item in (self.path, *names):
+        for item in names:
             with contextlib.suppress(FileNotFoundError):
                 total += os.lstat(item).st_blocks * 512
         return total
