@@ -22,7 +22,7 @@ POSTGRES := build/postgres
 # The browser that a page of `hotset report` is looked at with.
 CHROMIUM := build/chromium
 
-.PHONY: demo test test-newest test-engine test-floor test-vllm fast bench campaign trees lint types clean
+.PHONY: demo test legs test-newest test-engine test-floor test-vllm fast bench campaign trees lint types clean
 
 demo: $(VENV)/.demo
 	mkdir -p demo
@@ -32,14 +32,11 @@ demo: $(VENV)/.demo
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
 test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) $(CHROMIUM) trees lint types
-	@mkdir -p build
-	@$(MAKE) --no-print-directory -k test-floor > build/others.log 2>&1 & \
-	others=$$!; \
-	$(MAKE) --no-print-directory -k test-newest test-engine test-vllm; newest=$$?; \
-	wait $$others; others=$$?; cat build/others.log; exit $$((newest + others))
+	@$(MAKE) --no-print-directory -k -j 2 --output-sync=line legs
 
-# The oldest dependencies, which compile slowest, run beside the others: two cores are
-# enough.
+# Two at a time, in this order: two cores are enough.
+legs: test-newest test-floor test-engine test-vllm
+
 test-newest:
 	$(BIN)/python -m pytest -q -m "not bench and not vllm" tests
 
