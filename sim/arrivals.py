@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import Any
 
 import simpy
@@ -23,10 +23,18 @@ class JobSource:
         The requests.
     speed : float
         How much faster than in the trace they come.
+    on_arrival : callable, optional
+        Told of each request before it comes.
     """
 
-    def __init__(self, workload: Workload, speed: float = 1.0) -> None:
+    def __init__(
+        self,
+        workload: Workload,
+        speed: float = 1.0,
+        on_arrival: Callable[[int], None] | None = None,
+    ) -> None:
         self._speed = speed
+        self._on_arrival = on_arrival
         self._trace = workload.trace
         self._blocks = workload.blocks
         self._chunks = workload.chunks
@@ -34,6 +42,8 @@ class JobSource:
 
     def job(self, index: int, arrival_s: float) -> Job:
         """Return request ``index`` as it arrives."""
+        if self._on_arrival is not None:
+            self._on_arrival(index)
         trace, blocks, chunks = self._trace, self._blocks, self._chunks
         return Job(
             index=index,
@@ -106,7 +116,10 @@ def closed_loop(
 
     def user(own: Iterator[int]) -> Generator[simpy.Event, Any, None]:
         for index in own:
-            yield engine.submit(source.job(index, env.now))
+            answer = engine.submit(source.job(index, env.now))
+            if index == source.num_jobs - 1:  # who still thinks asks nothing more
+                engine.close()
+            yield answer
             yield env.timeout(think_time_s())
 
     # More users than requests would find nothing to ask for.

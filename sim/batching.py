@@ -169,8 +169,10 @@ class Batcher:
         for job in [job for job in self.loading if job.phase is Phase.LOADED]:
             budget = self._budget(step)
             if budget <= 0 or len(self.running) >= self.limits.max_sequences:
+                step.lacks_turn = True
                 return
             if self._blocks_to_come(job) > self.pool.num_free:
+                step.lacks_room = True
                 continue
             del self.loading[job]
             cached = job.last_load * self.limits.chunk_tokens
@@ -179,7 +181,10 @@ class Batcher:
             self._run(job, min(job.target - job.computed, budget), step)
 
     def _take_up_waiting(self, step: Step, now_s: float) -> None:
-        if not self.waiting or self._blocked_at == self.pool.version:
+        if not self.waiting:
+            return
+        if self._blocked_at == self.pool.version:
+            step.lacks_room = True
             return
         passed_over = []
         reserved = sum(map(self._blocks_to_come, [*self.loading, *self._partial]))
@@ -195,11 +200,13 @@ class Batcher:
             outcome = self._take_up(job, reserved, step, now_s)
             if outcome is None:
                 self.waiting.appendleft(job)
+                step.lacks_room = True
                 break
             if not outcome:
                 passed_over.append(job)
             else:
                 reserved += self._blocks_to_come(job)
+        step.lacks_turn |= bool(self.waiting) and not step.lacks_room
         self.waiting.extendleft(reversed(passed_over))
 
     def _take_up(

@@ -20,6 +20,7 @@ from hotset.sim.clockwork import Bell, EndOfInstant
 from hotset.sim.cost import CostModel
 from hotset.sim.gpu_pool import GpuPool
 from hotset.sim.job import Job, Phase
+from hotset.sim.meter import Meter
 from hotset.sim.ssd_traffic import SsdLinks, SsdTraffic
 from hotset.sim.steps import BatchLimits, Step
 from hotset.sim.tier import OffloadTier
@@ -127,10 +128,11 @@ class Engine:
         pays = spec.loads_before if spec.loads_if_faster else None
         self.batcher = Batcher(spec.limits, self.pool, tier, pays)
         self.num_loaded_tokens = 0
-        self.busy_s = 0.0
-        self.present_s = 0.0  # requests present, integrated over time
-        self._present_since_s = env.now
-        self._num_present = 0
+        self.busy = Meter(env)  # 1 while a step computes
+        self.present = Meter(env)  # requests between their arrival and their end
+        self.pool_use = Meter(env)  # share of the blocks that no request can take
+        self.num_crowded_steps = 0  # that decode while others wait for a turn
+        self.num_crowded_sequences = 0  # decoding in them
         self._max_steps = max_steps
         self._on_done = on_done
         self._log = log
@@ -164,7 +166,7 @@ class Engine:
                 f"request {job.index} is longer than the GPU pool: it needs {need} "
                 f"blocks, {self.pool.num_usable} can be used"
             )
-        self._count_present(1)
+        self.present.add(1)
         self.batcher.add(job)
         self._note("arrives", job)
         self._done[job] = self.env.event()
@@ -182,6 +184,9 @@ class Engine:
         batcher, env = self.batcher, self.env
         while True:
             step = batcher.schedule(env.now)
+            # Where the next request finds no room, what is left is of no use.
+            is_full = step.lacks_room or step.gave_way
+            self.pool_use.set(1.0 if is_full else self.pool.held_share)
             self._hand_over(step)
             self._offer(step)
             if self.ssd is not None:
@@ -189,7 +194,9 @@ class Engine:
             if self._created or self._late:  # the next step has something to do
                 step.most_steps = 1
             if step.computes:
+                self.busy.set(1)
                 num_steps = yield from self._pass(step)
+                self.busy.set(0)
                 self._report()
                 self._book(step, num_steps)
                 if batcher.step > self._max_steps:
@@ -222,7 +229,6 @@ class Engine:
         if step.most_steps == 1:
             seconds = self._seconds(step)
             yield EndOfInstant(env, seconds)
-            self.busy_s += seconds
             return 1
         seconds = self._seconds(step, step.most_steps)
         end = EndOfInstant(env, seconds)
@@ -232,7 +238,6 @@ class Engine:
             num_steps = self._steps_until(step, env.now - began_s)
             seconds = self._seconds(step, num_steps)
             yield EndOfInstant(env, max(began_s + seconds - env.now, 0.0))
-        self.busy_s += seconds
         return num_steps
 
     def _steps_until(self, step: Step, seconds: float) -> int:
@@ -256,6 +261,9 @@ class Engine:
         return seconds
 
     def _book(self, step: Step, num_steps: int) -> None:
+        if step.lacks_turn and step.num_decoding:
+            self.num_crowded_steps += num_steps
+            self.num_crowded_sequences += num_steps * step.num_decoding
         for job in step.prefill:
             job.is_begun = True
         for job, is_done in self.batcher.finish_steps(step, num_steps):
@@ -269,7 +277,7 @@ class Engine:
 
     def _end(self, job: Job) -> None:
         self._note("ends", job)
-        self._count_present(-1)
+        self.present.add(-1)
         if self.spec.offers_at_end and self._has_more_to_offer(job):
             self._leaving.append(job)
         elif job.num_writing == 0:
@@ -372,13 +380,6 @@ class Engine:
         self._note("stored", job)
         if job.num_writing == 0 and job.phase is Phase.DONE:
             self.tier.finish(job)
-
-    # Books
-
-    def _count_present(self, change: int) -> None:
-        self.present_s += self._num_present * (self.env.now - self._present_since_s)
-        self._present_since_s = self.env.now
-        self._num_present += change
 
     def _note(self, what: str, job: Job) -> None:
         if self._log is not None:

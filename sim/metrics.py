@@ -20,13 +20,31 @@ QUANTILES = (0.5, 0.9, 0.95, 0.99)
 _NUM_PARTS = 40  # of the time
 
 DEFINITIONS = {
+    "window": "every number is of the requests from measured_from_request on, or of "
+    "what the machine did from the arrival of the first of them to the end; what "
+    "stands (capacity, resident, pinned, pending) is that of the end",
+    "token_hit_ratio": "hit tokens / input tokens, those of partial last blocks "
+    "included",
+    "ceiling": "the token hit ratio of a cache that holds everything and needs no time",
+    "duration_s": "seconds from the first arrival to the end of the last request or "
+    "transfer",
+    "busy_share": "seconds in which a step computed / duration_s",
+    "mean_present": "requests between their arrival and their end, on average over "
+    "duration_s",
+    "output": "tokens generated, at least one a request, as in vLLM: a request that "
+    "has none in the trace gets its first token",
     "ttft_s": "first token - arrival",
     "queue_s": "taken up by the engine - arrival",
     "itl_s": "(end - first token) / (output tokens - 1); none below two tokens",
     "e2e_s": "end - arrival",
-    "offered_load": "engine seconds that the requests need, decoding in full batches, "
-    "over the seconds between the first and the last arrival; above 1 the queue grows "
-    "as long as requests come. None where users wait for their answers",
+    "offered_load": "the highest of offered_load_by, that of the bottleneck; above 1 "
+    "the queue grows as long as requests come. None where users wait for their answers",
+    "offered_load_by": "seconds of each resource that the requests took / seconds in "
+    "which they come (their number times the mean gap), over the window, or over its "
+    "second half where that is higher and the whole is not above 1: compute (decoding in full batches; whole "
+    "steps where others waited for a turn), gpu_blocks (share of the blocks held, all "
+    "of them while the next request found too few, over time), links (moving bytes; "
+    "the SSD's two directions together)",
     "goodput": "requests that keep to all the objectives given, per second",
     "saved_prefill_s": "seconds that computing the hit tokens would have taken",
     "hit": "prompt tokens that were cached when the request was taken up: by the GPU, "
@@ -39,8 +57,8 @@ DEFINITIONS = {
     "reuse_age_s": "seconds since the last use of the oldest chunk that a load needed",
     "dropped_unused": "chunks evicted from the CPU tier that no request had loaded",
     "ssd": "chunks of the SSD tier: written to it, read from it for requests, evicted",
-    "writes_per_day_bytes": "bytes written to the SSD over the seconds from the first "
-    "arrival to the end, times 86,400",
+    "writes_per_day_bytes": "bytes written to the SSD / duration_s * 86,400: what a "
+    "day of such traffic would write, were the SSD always as full as in this run",
     "over_time": "prompt tokens by where they came from, of the requests that came in "
     "each part of the time",
     "break_even_tokens": "fewest tokens at a prompt's head whose load from a tier "
@@ -144,36 +162,22 @@ def quantiles(values: Float64Array) -> dict[str, float] | None:
     return {"mean": float(values.mean()), **summary, "max": float(values.max())}
 
 
-def over_time(records: Records) -> dict[str, Any]:
-    """Return prompt tokens by tier, over parts of the time in which requests come."""
-    arrival = records.times["arrival_s"]
+def over_time(records: Records, first: int) -> dict[str, Any]:
+    """Return prompt tokens by tier, over parts of the time in which requests come.
+
+    ``first`` is the first measured request.
+    """
+    arrival = records.times["arrival_s"][first:]
+    start = float(arrival.min()) if len(arrival) else 0.0
     last = float(arrival.max()) if len(arrival) else 0.0
-    edges = np.linspace(0.0, max(last, 1e-9), _NUM_PARTS + 1)
+    edges = np.linspace(start, max(last, start + 1e-9), _NUM_PARTS + 1)
     part = np.clip(np.searchsorted(edges, arrival, "right") - 1, 0, _NUM_PARTS - 1)
     found: dict[str, Any] = {"edges_s": edges.tolist()}
     for tier in ("gpu", "cpu", "ssd", "computed"):
         sums = np.zeros(_NUM_PARTS, np.int64)
-        np.add.at(sums, part, records.counts[f"{tier}_tokens"])
+        np.add.at(sums, part, records.counts[f"{tier}_tokens"][first:])
         found[f"{tier}_tokens"] = sums.tolist()
     return found
-
-
-def offered_load(records: Records, spec: EngineSpec) -> float | None:
-    """Return the engine seconds that requests need over those in which they come."""
-    arrival = records.times["arrival_s"]
-    span_s = float(arrival.max() - arrival.min()) if len(arrival) else 0.0
-    if span_s <= 0:
-        return None
-    counts, cost = records.counts, spec.cost
-    n = counts["prefilled_tokens"].astype(np.float64)
-    hits = records.hit_tokens
-    prefill_s = cost.start_s + cost.token_s * n + cost.pair_s * (n * n / 2 + n * hits)
-    steps = counts["output_tokens"] - 1.0
-    context = counts["input_tokens"] + counts["output_tokens"] / 2
-    pool_tokens = (spec.gpu_blocks - 1) * spec.limits.block_tokens
-    batch = max(min(spec.limits.max_sequences, pool_tokens / context.mean()), 1.0)
-    a_step_s = cost.decode_s / batch + cost.sequence_s + cost.context_s * context
-    return float((prefill_s + steps * a_step_s).sum() / span_s)
 
 
 def goodput(
@@ -228,8 +232,8 @@ def ttft_objective_s(summary: dict[str, Any], which: str = "p95") -> float:
     load = summary["offered_load"]
     if load is not None and load > 1:
         raise PolicyError(
-            f"an offered load of {load:.2f}: above 1 the queue grows as long as "
-            "requests come, so TTFT is no objective; slow the arrivals down or take a "
-            "larger machine"
+            f"an offered load of {load:.2f} ({summary['bottleneck']}): above 1 the "
+            "queue grows as long as requests come, so TTFT is no objective; slow the "
+            "arrivals down or take a larger machine"
         )
     return float(summary["ttft_s"][which])

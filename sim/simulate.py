@@ -13,6 +13,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import simpy
 
 from hotset.policies.base import AdmissionSpec, Params, PolicySpec
@@ -23,16 +24,19 @@ from hotset.sim.capacity import Capacity
 from hotset.sim.engine import Engine, EngineSpec
 from hotset.sim.engines import EngineRules
 from hotset.sim.profile import Profile
-from hotset.sim.replay import RunConfig
+from hotset.sim.replay import RunConfig, first_measured
 from hotset.sim.ssd import SsdTier
 from hotset.sim.ssd_plan import SsdPlan
 from hotset.sim.study import check_reuse
 from hotset.sim.summary import summary
 from hotset.sim.tier import OffloadTier
 from hotset.sim.tiers import TwoTiers
+from hotset.sim.window import Window
 from hotset.sim.workload import Workload
 from hotset.traces.model import Trace
+from hotset.traces.stats import ceiling_of
 
+_HOUR_S = 3600.0
 _STEPS_PER_TOKEN = 4  # more than that, and an engine is going round in circles
 
 
@@ -134,6 +138,19 @@ class SimulationResult:
     runs: list[Run]
     warnings: list[str]
 
+    @property
+    def first_measured(self) -> int:
+        """The first request of the measuring window."""
+        return first_measured(self.plan.warmup, self.trace.num_requests)
+
+    @property
+    def ceiling_token_hit_ratio(self) -> float:
+        """What a cache that holds everything would hit, of the input tokens."""
+        blocks, tokens = self.workload.blocks, self.trace.input_tokens
+        size = self.trace.block_tokens
+        most = ceiling_of(blocks, size, tokens, self.first_measured)
+        return most.token_hit_ratio
+
     def as_json(self) -> dict[str, Any]:
         """Return the result as JSON values."""
         provenance, plan, spec = self.trace.provenance, self.plan, self.spec
@@ -145,6 +162,7 @@ class SimulationResult:
                 "requests": self.trace.num_requests,
                 "block_tokens": self.trace.block_tokens,
                 "rejected": provenance.rows_rejected,
+                "ceiling": {"token_hit_ratio": self.ceiling_token_hit_ratio},
             },
             "profile": plan.profile.as_json(),
             "settings": {
@@ -164,7 +182,10 @@ class SimulationResult:
             "definitions": metrics.DEFINITIONS,
             "warnings": self.warnings,
             "runs": [
-                {**run.summary, "over_time": metrics.over_time(run.records)}
+                {
+                    **run.summary,
+                    "over_time": metrics.over_time(run.records, self.first_measured),
+                }
                 for run in self.runs
             ],
         }
@@ -264,7 +285,6 @@ def make_tier(
 def _simulate(
     workload: Workload, spec: EngineSpec, cpu_blocks: int, plan: Plan, number: int
 ) -> Run:
-    policy, params = plan.policies[number]
     trace = workload.trace
     env = simpy.Environment()
     tier = make_tier(workload, spec, cpu_blocks, plan, number)
@@ -277,7 +297,9 @@ def _simulate(
         on_done=lambda job: records.add(job, env.now),
         max_steps=_STEPS_PER_TOKEN * tokens + 1000,
     )
-    source = JobSource(workload, plan.speed)
+    first = first_measured(plan.warmup, trace.num_requests)
+    window = Window(engine, first, _middle(trace, first))
+    source = JobSource(workload, plan.speed, window.note_arrival)
     if plan.users is None:
         env.process(open_loop(env, engine, source))
     else:
@@ -285,9 +307,16 @@ def _simulate(
             closed_loop(env, engine, source, plan.users, plan.think_s, plan.seed)
         )
     env.run(until=engine.process)
-    label = policy.label(params)
-    found = summary(label, policy.name, params, engine, records, plan, cpu_blocks)
-    return Run(label, found, records)
+    policy = plan.policies[number]
+    found = summary(policy, engine, records, window, plan, cpu_blocks)
+    return Run(found["label"], found, records)
+
+
+def _middle(trace: Trace, first: int) -> int:
+    """Return the first request of the second half of the time from ``first`` on."""
+    arrival = trace.arrival_s[first:]
+    middle_s = (arrival[0] + arrival[-1]) / 2
+    return first + int(np.searchsorted(arrival, middle_s))
 
 
 def _warnings(trace: Trace, plan: Plan, runs: Sequence[Run]) -> list[str]:
@@ -301,7 +330,14 @@ def _warnings(trace: Trace, plan: Plan, runs: Sequence[Run]) -> list[str]:
         load = run.summary["offered_load"]
         if load is not None and load > 1:
             warnings.append(
-                f"{run.label}: offered load {load:.2f} is above 1, so the queue grows "
-                "as long as requests come and TTFT says how long the trace is"
+                f"{run.label}: offered load {load:.2f} "
+                f"({run.summary['bottleneck']}) is above 1, so the queue grows as long "
+                "as requests come and TTFT says how long the trace is"
             )
+    measured_s = min(run.summary["duration_s"] for run in runs)
+    if plan.ssd is not None and measured_s < _HOUR_S:
+        warnings.append(
+            f"SSD writes a day are worked out from {measured_s:,.0f} s of traffic, in "
+            "which the SSD began empty: take them from a trace of hours, with --warmup"
+        )
     return warnings

@@ -41,7 +41,12 @@ def print_simulations(result: SimulationResult, console: Console) -> None:
     loads = [run.summary["offered_load"] for run in result.runs]
     if all(load is not None for load in loads):
         low, high = f"{min(loads):.2f}", f"{max(loads):.2f}"
-        notes.append(f"offered load {low}" + ("" if low == high else f" to {high}"))
+        names = dict.fromkeys(run.summary["bottleneck"] for run in result.runs)
+        range_of = low if low == high else f"{low} to {high}"
+        notes.append(f"offered load {range_of} ({', '.join(names)})")
+    if result.first_measured:
+        notes.append(f"measured from request {result.first_measured:,} on")
+    notes.append(f"ceiling {percent(result.ceiling_token_hit_ratio)}")
     console.print(Text(", ".join(notes)), style="dim", soft_wrap=True)
     console.print()
     table = _table(result)

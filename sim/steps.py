@@ -46,6 +46,10 @@ class Step:
         Steps like this one that can follow without anything to decide.
     gave_way : bool
         Whether a request gave its blocks back, so that the next step has room.
+    lacks_room : bool
+        Whether the next request waits since the GPU has too few free blocks.
+    lacks_turn : bool
+        Whether it waits since the step has no token or no place left for it.
     """
 
     prefill: dict[Job, int] = field(default_factory=dict)
@@ -54,6 +58,8 @@ class Step:
     context_tokens: int = 0
     most_steps: int = 1
     gave_way: bool = False
+    lacks_room: bool = False
+    lacks_turn: bool = False
 
     @property
     def computes(self) -> bool:

@@ -3,43 +3,46 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hotset.policies.base import Params
+from hotset.policies.base import Params, PolicySpec
 from hotset.sim import metrics
 from hotset.sim.engine import Engine
+from hotset.sim.load import bottleneck, offered_loads
 from hotset.sim.ssd import DAY_S
 from hotset.sim.tiers import TwoTiers
-from hotset.sim.transfers import Link
+from hotset.sim.window import Counters, Window
 
 if TYPE_CHECKING:
     from hotset.sim.simulate import Plan
 
 
 def summary(
-    label: str,
-    name: str,
-    params: Params,
+    policy: tuple[PolicySpec, Params],
     engine: Engine,
     records: metrics.Records,
+    window: Window,
     plan: Plan,
     cpu_blocks: int,
 ) -> dict[str, Any]:
-    """Return a run's summary."""
-    spec, tier = engine.spec, engine.tier
-    first = math.floor(plan.warmup * records.num_requests)
+    """Return a run's summary, over its measuring window."""
+    spec, tier, first = engine.spec, engine.tier, window.first
+    found = window.counters()
+    duration_s = found["time_s"]
     counts = {key: int(of[first:].sum()) for key, of in records.counts.items()}
     spans = {key: of[first:] for key, of in records.spans().items()}
     hits = counts["gpu_tokens"] + counts["cpu_tokens"] + counts["ssd_tokens"]
-    is_open = plan.users is None
+    loads = None  # of requests that wait for each other
+    if plan.users is None:
+        loads = offered_loads(records, spec, window)
+    name = bottleneck(loads)
     kv_bytes, chunk = spec.kv_bytes_per_token, spec.limits.chunk_tokens
     return {
-        "policy": name,
-        "label": label,
-        "params": dataclasses.asdict(params),
+        "policy": policy[0].name,
+        "label": policy[0].label(policy[1]),
+        "params": dataclasses.asdict(policy[1]),
         "admission": {
             "name": plan.admission[0].name,
             **dataclasses.asdict(plan.admission[1]),
@@ -48,13 +51,13 @@ def summary(
         "measured_from_request": first,
         "requests": records.num_requests - first,
         **{key: metrics.quantiles(of) for key, of in spans.items()},
-        "duration_s": engine.env.now,
-        "offered_load": metrics.offered_load(records, spec) if is_open else None,
-        "busy_share": engine.busy_s / engine.env.now if engine.env.now > 0 else None,
-        "mean_present": (
-            engine.present_s / engine.env.now if engine.env.now > 0 else None
-        ),
-        "steps": engine.batcher.step,
+        "duration_s": duration_s,
+        "offered_load": None if loads is None or name is None else loads[name],
+        "offered_load_by": loads,
+        "bottleneck": name,
+        "busy_share": found["busy_s"] / duration_s if duration_s > 0 else None,
+        "mean_present": found["present_s"] / duration_s if duration_s > 0 else None,
+        "steps": found["steps"],
         "goodput": metrics.goodput(records, first, plan.slo_ttft_s, plan.slo_itl_s),
         "saved_prefill_s": metrics.saved_prefill_s(records, spec, first),
         "tokens": {
@@ -69,17 +72,17 @@ def summary(
         },
         "token_hit_ratio": hits / max(counts["input_tokens"], 1),
         "preemptions": counts["preemptions"],
-        "links": _links(engine),
+        "links": found["links"],
         "cpu": {
-            **dataclasses.asdict(tier.counts),
+            **found["cpu"],
             **tier.gauges(),
-            "reuse_age_s": metrics.quantiles(np.array(tier.reuse_ages_s)),
-            "load_bytes": engine.num_loaded_tokens * kv_bytes,
-            "store_bytes": tier.counts.stores * chunk * kv_bytes,
+            "reuse_age_s": metrics.quantiles(np.array(window.reuse_ages_s())),
+            "load_bytes": found["loaded_tokens"] * kv_bytes,
+            "store_bytes": found["cpu"]["stores"] * chunk * kv_bytes,
             "resident_blocks": tier.num_resident * (chunk // spec.limits.block_tokens),
-            "policy_faults": tier.num_faults,
+            "policy_faults": found["policy_faults"],
         },
-        "ssd": _ssd(engine),
+        "ssd": _ssd(engine, found),
         "break_even_tokens": {
             "cpu": spec.cost.break_even_tokens([spec.load_link], kv_bytes),
             "ssd": None
@@ -89,40 +92,23 @@ def summary(
     }
 
 
-def _ssd(engine: Engine) -> dict[str, Any] | None:
+def _ssd(engine: Engine, found: Counters) -> dict[str, Any] | None:
     tier = engine.tier
     if not isinstance(tier, TwoTiers):
         return None
     ssd, spec = tier.ssd, engine.spec
-    written = ssd.counts.stores * ssd.chunk_bytes
+    counts = found["ssd"]
+    written = counts["stores"] * ssd.chunk_bytes
     blocks = spec.limits.chunk_tokens // spec.limits.block_tokens
-    days = engine.env.now / DAY_S
+    days = found["time_s"] / DAY_S
     return {
         **ssd.config.as_json(),
-        **dataclasses.asdict(ssd.counts),
+        **counts,
         "capacity": ssd.driver.capacity,
         "resident": ssd.num_resident,
         "resident_blocks": ssd.num_resident * blocks,
-        "read_bytes": ssd.counts.loaded * ssd.chunk_bytes,
+        "read_bytes": counts["loaded"] * ssd.chunk_bytes,
         "write_bytes": written,
         "writes_per_day_bytes": written / days if days > 0 else None,
-        "policy_faults": ssd.driver.num_faults,
+        "policy_faults": found["ssd_policy_faults"],
     }
-
-
-def _links(engine: Engine) -> dict[str, Any]:
-    def one(link: Link) -> dict[str, Any]:
-        return {
-            "bytes": link.num_bytes,
-            "transfers": link.num_transfers,
-            "busy_s": link.busy_s,
-            "wait_s": link.wait_s,
-        }
-
-    links = {"cpu_load": engine.load_link, "cpu_store": engine.store_link}
-    if not engine.spec.is_duplex:
-        links = {"cpu": engine.load_link}
-    if engine.ssd is not None:
-        links["ssd_read"] = engine.ssd.read_link
-        links["ssd_write"] = engine.ssd.write_link
-    return {name: one(link) for name, link in links.items()}

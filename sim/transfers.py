@@ -13,6 +13,7 @@ from typing import Any
 import simpy
 
 from hotset.policies.errors import PolicyError
+from hotset.sim.meter import Meter
 
 LOAD = 0  # urgency of a transfer that a request waits for
 STORE = 1
@@ -71,7 +72,7 @@ class Link:
         self.spec = spec
         self.num_bytes = 0
         self.num_transfers = 0
-        self.busy_s = 0.0
+        self.busy = Meter(env)  # 1 while bytes move
         self.wait_s = 0.0
         self._env = env
         self._lane: simpy.PriorityResource = (
@@ -100,10 +101,10 @@ class Link:
         with self._lane.request(priority=urgency) as turn:
             yield turn
             self.wait_s += env.now - asked_s
-            moving_s = num_bytes / spec.bytes_per_s
-            yield env.timeout(moving_s)
+            self.busy.set(1)
+            yield env.timeout(num_bytes / spec.bytes_per_s)
+            self.busy.set(0)
         self.num_bytes += num_bytes
         self.num_transfers += 1
-        self.busy_s += moving_s
         if spec.latency_s:
             yield env.timeout(spec.latency_s)

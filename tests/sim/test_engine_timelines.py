@@ -52,7 +52,7 @@ def test_a_second_request_joins_the_batch_at_a_step_s_end():
         (3.5, "ends", 1),
         (4.5, "ends", 0),
     ]
-    assert run.engine.busy_s == 4.5
+    assert run.engine.busy.total_s == 4.5
     assert run.engine.batcher.step == 4
     assert run.env.num_events == 16
 

@@ -121,7 +121,7 @@ def test_littles_law_is_an_identity(forest, sequences, step_tokens):
     run = Simulation(workload, None, spec).run()
     arrives, ends = run.times("arrives"), run.times("ends")
     total_s = sum(ends[r] - arrives[r] for r in arrives)
-    assert run.engine.present_s == pytest.approx(total_s, rel=1e-9)
+    assert run.engine.present.total_s == pytest.approx(total_s, rel=1e-9)
     area, present, before = 0.0, 0, 0.0
     for time_s, what, _index in run.log:
         area += present * (time_s - before)

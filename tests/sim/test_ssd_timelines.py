@@ -296,7 +296,7 @@ def test_every_crowd_gets_through(text, setup, ssd_text):
         assert job.hit_tokens <= job.input_tokens
     arrives, ends = run.times("arrives"), run.times("ends")
     total_s = sum(ends[r] - arrives[r] for r in arrives)
-    assert run.engine.present_s == pytest.approx(total_s, rel=1e-9)
+    assert run.engine.present.total_s == pytest.approx(total_s, rel=1e-9)
     tier = run.tier
     assert tier.driver.num_evictable == len(tier.driver) <= tier.driver.capacity
     ssd = tier.ssd

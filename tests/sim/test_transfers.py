@@ -33,7 +33,7 @@ def moves(env, link, plan):
 def test_one_transfer_takes_its_bytes_and_the_latency(env):
     link = Link(env, LinkSpec(100.0, 0.5))
     assert moves(env, link, [("a", 1.0, 200, STORE)]) == [("a", 3.5)]
-    assert (link.num_bytes, link.num_transfers, link.busy_s, link.wait_s) == (
+    assert (link.num_bytes, link.num_transfers, link.busy.total_s, link.wait_s) == (
         200,
         1,
         2.0,
@@ -46,7 +46,7 @@ def test_transfers_wait_in_turn_but_not_for_the_latency(env):
     link = Link(env, LinkSpec(100.0, 0.5))
     log = moves(env, link, [("a", 0, 100, STORE), ("b", 0, 100, STORE)])
     assert log == [("a", 1.5), ("b", 2.5)]
-    assert (link.busy_s, link.wait_s) == (2.0, 1.0)
+    assert (link.busy.total_s, link.wait_s) == (2.0, 1.0)
 
 
 def test_loads_go_before_stores_that_wait_and_interrupt_none(env):

@@ -106,7 +106,7 @@ def test_the_answer_is_what_simulate_says_of_it(tmp_path):
     shown = call(
         "simulate", part, "--cpu", ssd["cpu_blocks"], "--ssd", ssd["blocks"],
         "--policy", best["policy"]["name"], "--ssd-mode", ssd["mode"],
-        "--ssd-admission", rule, "--json", sim, *MACHINE,
+        "--ssd-admission", rule, "--json", sim, "--warmup", 0.5, *MACHINE,
     )  # fmt: skip
     assert shown.exit_code == 0, shown.output
     run = json.loads(sim.read_text())["runs"][0]
