@@ -22,8 +22,19 @@ from hotset.policies.errors import PolicyError
 _ROUNDS = 50
 _SMALL = 0.03  # of the median error, below which errors count as squares
 
+_ALIKE = 1e-5  # of the largest singular value, below which costs are one to the fit
+
+_COSTS = ("start_s", "token_s", "pair_s", "load_bytes_per_s")
 NEEDED = ("computed_tokens", "cached_tokens", "ttft_s")
 OPTIONAL = ("load_bytes", "itl_s", "context_tokens")
+_RANGES = {
+    "computed_tokens": (1, 1e9),
+    "cached_tokens": (0, 1e9),
+    "ttft_s": (1e-9, 1e6),
+    "load_bytes": (0, 1e18),
+    "itl_s": (1e-9, 1e6),
+    "context_tokens": (0, 1e9),
+}
 
 
 @dataclass(frozen=True)
@@ -55,7 +66,8 @@ class Calibration:
     """Fitted costs, and how well they fit.
 
     ``load_bytes_per_s`` is None where nothing was loaded, or loads took no time;
-    ``decode_s`` and ``context_s`` are None where no decode step was measured.
+    ``decode_s`` and ``context_s`` are None where no decode step was measured. Where all
+    steps attended to as many tokens, ``context_s`` is None: ``decode_s`` is all of it.
     """
 
     start_s: float
@@ -87,7 +99,7 @@ def read_measured(path: Path) -> Measured:
         If it cannot be read, lacks a column, or a value is no number in range.
     """
     try:
-        with path.open(newline="") as file:
+        with path.open(newline="", encoding="utf-8-sig") as file:
             rows = list(csv.DictReader(file))
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         reason = error.strerror if isinstance(error, OSError) else "not CSV"
@@ -98,37 +110,26 @@ def read_measured(path: Path) -> Measured:
     if lacking:
         raise PolicyError(f"{path}: no column {', '.join(lacking)}")
 
-    def column(name: str, low: float, default: float) -> Float64Array:
+    def column(name: str) -> Float64Array:
         return np.array(
-            [
-                _value(path, i, name, row.get(name), low, default)
-                for i, row in enumerate(rows, 2)
-            ]
+            [_value(path, i, name, row.get(name)) for i, row in enumerate(rows, 2)]
         )
 
-    return Measured(
-        computed_tokens=column("computed_tokens", 1, math.nan),
-        cached_tokens=column("cached_tokens", 0, math.nan),
-        ttft_s=column("ttft_s", 0, math.nan),
-        load_bytes=column("load_bytes", 0, 0.0),
-        itl_s=column("itl_s", 0, math.nan),
-        context_tokens=column("context_tokens", 0, math.nan),
-    )
+    return Measured(**{name: column(name) for name in (*NEEDED, *OPTIONAL)})
 
 
-def _value(
-    path: Path, line: int, name: str, text: str | None, low: float, default: float
-) -> float:
+def _value(path: Path, line: int, name: str, text: str | None) -> float:
     if not text and name in OPTIONAL:
-        return default
+        return 0.0 if name == "load_bytes" else math.nan
+    low, high = _RANGES[name]
     try:
         value = float(text or "")
     except ValueError:
         value = math.nan
-    if not low <= value < math.inf:
+    if not low <= value <= high:
         raise PolicyError(
-            f"{path}, line {line}: {name} is {text!r}, a number from {low:g} on is "
-            "needed"
+            f"{path}, line {line}: {name} is {text!r}, a number from {low:g} to "
+            f"{high:g} is needed"
         )
     return value
 
@@ -139,7 +140,8 @@ def calibrate(measured: Measured) -> Calibration:
     Raises
     ------
     PolicyError
-        If there are fewer requests than values to fit.
+        If there are fewer requests than values to fit, or they are too much alike to
+        tell the values apart.
     """
     n, c = measured.computed_tokens, measured.cached_tokens
     columns = [np.ones_like(n), n, n * n / 2 + n * c]
@@ -151,10 +153,19 @@ def calibrate(measured: Measured) -> Calibration:
             f"{len(n)} requests: more than {len(columns)} are needed to fit "
             f"{len(columns)} values"
         )
-    values = fit_relative(np.stack(columns, axis=1), measured.ttft_s)
+    matrix = np.stack(columns, axis=1)
+    alike = indistinct(matrix, measured.ttft_s)
+    if alike:
+        names = ", ".join(_COSTS[i] for i in alike)
+        raise PolicyError(
+            f"{len(n)} requests do not tell {names} apart: requests are needed that "
+            "compute from few to many tokens, behind none and many cached ones, with "
+            "and without loads"
+        )
+    values = fit_relative(matrix, measured.ttft_s)
     decode_s, context_s = _fit_decoding(measured)
     slow = float(values[3]) if has_loads else 0.0
-    fitted = np.stack(columns, axis=1) @ values
+    fitted = matrix @ values
     errors = np.abs(fitted - measured.ttft_s) / np.maximum(measured.ttft_s, 1e-9)
     return Calibration(
         start_s=float(values[0]),
@@ -175,9 +186,41 @@ def _fit_decoding(measured: Measured) -> tuple[float | None, float | None]:
     if known.sum() < 3:
         return None, None
     context = measured.context_tokens[known]
-    matrix = np.stack([np.ones_like(context), context], axis=1)
-    values = fit_relative(matrix, measured.itl_s[known])
+    return fit_step(context, measured.itl_s[known])
+
+
+def fit_step(
+    context_tokens: Float64Array, step_s: Float64Array
+) -> tuple[float, float | None]:
+    """Return the seconds of a decode step, and of each token that it attends to.
+
+    The latter is None where the former are of steps that all attended to as many.
+    """
+    matrix = np.stack([np.ones_like(context_tokens), context_tokens], axis=1)
+    if indistinct(matrix, step_s):
+        return float(np.median(step_s)), None
+    values = fit_relative(matrix, step_s)
     return float(values[0]), float(values[1])
+
+
+def indistinct(matrix: Float64Array, target: Float64Array) -> list[int]:
+    """Return the columns that others make up: no fit tells what each is worth.
+
+    Parameters
+    ----------
+    matrix : float64[N, P]
+        What costs, by row and value; not negative.
+    target : float64[N]
+        Seconds, above 0.
+    """
+    weighed = matrix / np.maximum(target, 1e-9)[:, None]
+    size = np.linalg.norm(weighed, axis=0)
+    absent = np.flatnonzero(size == 0)
+    if len(absent):
+        return [int(i) for i in absent]
+    _left, sizes, mixtures = np.linalg.svd(weighed / size, full_matrices=False)
+    weak = mixtures[sizes < _ALIKE * sizes[0]]
+    return [int(i) for i in np.flatnonzero((np.abs(weak) > 0.1).any(axis=0))]
 
 
 def fit_relative(matrix: Float64Array, target: Float64Array) -> Float64Array:

@@ -10,6 +10,7 @@ decode steps need two scrapes, or one of a server from its start on.
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +20,14 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array
 from hotset.policies.errors import PolicyError
-from hotset.sim.calibrate import Calibration, calibrate, fit_relative, read_measured
+from hotset.sim.calibrate import (
+    Calibration,
+    calibrate,
+    fit_relative,
+    fit_step,
+    indistinct,
+    read_measured,
+)
 from hotset.traces.record import HEAD
 
 _LINE = re.compile(r"([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{.*\})?\s+(\S+)(?:\s+-?\d+)?")
@@ -34,6 +42,19 @@ _GENERATED = "request_generation_tokens"
 _STEP = ("inter_token_latency_seconds", "time_per_output_token_seconds")
 _NEEDED = (f"{_PREFILL}_sum", f"{_COMPUTED}_sum", f"{_PROMPT}_sum")
 
+_USED = (
+    *_NEEDED,
+    f"{_PREFILL}_count",
+    f"{_GENERATED}_sum",
+    *(f"{name}_{part}" for name in _STEP for part in ("sum", "count")),
+    *(
+        f"kv_offload_{way}_{part}"
+        for way in ("load", "store")
+        for part in ("bytes", "time")
+    ),
+)
+_MOST = 1e18  # of a sum
+
 Scrape = dict[str, float]
 
 
@@ -42,7 +63,7 @@ class ServerCalibration:
     """Costs fitted to scrapes, and how well they fit; None is unknown.
 
     Errors are relative, of the prefill seconds of a row. ``rows`` are pairs of scrapes
-    with requests between them.
+    with requests between them. ``note`` says why prefill costs are unknown.
     """
 
     start_s: float | None
@@ -57,6 +78,7 @@ class ServerCalibration:
     median_error: float | None
     p95_error: float | None
     max_error: float | None
+    note: str | None
 
 
 def fit_files(paths: Sequence[Path]) -> Calibration | ServerCalibration:
@@ -95,7 +117,8 @@ def is_scrape(path: Path) -> bool:
             f"{path}: a recording has no times to first token; give the server's "
             "metrics, scraped during the same run, or a CSV of requests"
         )
-    return head.lstrip().startswith((b"# HELP", b"# TYPE", _PREFIX.encode()))
+    head = head.removeprefix(codecs.BOM_UTF8).lstrip()
+    return head.startswith((b"# HELP", b"# TYPE", _PREFIX.encode()))
 
 
 def read_scrape(path: Path) -> Scrape:
@@ -107,7 +130,7 @@ def read_scrape(path: Path) -> Scrape:
         If it cannot be read, is not in Prometheus' text format, or no vLLM's.
     """
     try:
-        text = path.read_text()
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not text"
         raise PolicyError(f"{path}: {reason}") from None
@@ -168,6 +191,19 @@ def calibrate_scrapes(paths: Sequence[Path]) -> ServerCalibration:
         median_error=None if errors is None else float(np.median(errors)),
         p95_error=None if errors is None else float(np.quantile(errors, 0.95)),
         max_error=None if errors is None else float(errors.max()),
+        note=None if errors is not None else _why_unknown(len(rows)),
+    )
+
+
+def _why_unknown(num_rows: int) -> str:
+    if num_rows <= _NUM_COSTS:
+        return (
+            f"{num_rows} scrapes with requests before them: more than {_NUM_COSTS} are "
+            "needed to fit start_s, token_s and pair_s"
+        )
+    return (
+        "requests too much alike to tell start_s, token_s and pair_s apart: scrapes "
+        "are needed between requests that compute from few to many tokens"
     )
 
 
@@ -180,9 +216,8 @@ def _number(text: str) -> float | None:
 
 def _difference(before: Path, old: Scrape, after: Path, new: Scrape) -> Scrape:
     """Return what came between two scrapes."""
-    used = {*_NEEDED, f"{_PREFILL}_count"}
-    for name in used:
-        if not 0 <= new.get(name, 0.0) - old.get(name, 0.0) < float("inf"):
+    for name in _USED:
+        if not 0 <= new.get(name, 0.0) - old.get(name, 0.0) <= _MOST:
             raise PolicyError(
                 f"{after}: {_PREFIX}{name} is {new.get(name, 0.0):g}, behind "
                 f"{old.get(name, 0.0):g} in {before}: scrapes of one server are "
@@ -194,7 +229,10 @@ def _difference(before: Path, old: Scrape, after: Path, new: Scrape) -> Scrape:
 def _prefill(
     rows: Sequence[Scrape],
 ) -> tuple[tuple[float | None, float | None, float | None], Float64Array | None]:
-    """Return k, a and b, and the relative errors; None where rows are too few."""
+    """Return k, a and b, and the relative errors.
+
+    None where rows are too few, or too much alike to tell them apart.
+    """
     if len(rows) <= _NUM_COSTS:
         return (None, None, None), None
     count = _column(rows, f"{_PREFILL}_count")
@@ -207,6 +245,8 @@ def _prefill(
     # n*n/2 + n*c of the mean request, as many times as there were.
     pairs = computed * computed / count / 2 + computed * cached / count
     matrix = np.stack([count, computed, pairs], axis=1)
+    if indistinct(matrix, taken_s):
+        return (None, None, None), None
     values = fit_relative(matrix, taken_s)
     errors = np.abs(matrix @ values - taken_s) / np.maximum(taken_s, 1e-9)
     return (float(values[0]), float(values[1]), float(values[2])), errors
@@ -227,9 +267,7 @@ def _decoding(rows: Sequence[Scrape]) -> tuple[float | None, float | None]:
         _column(kept, f"{_GENERATED}_sum"),
     )
     context = (prompt + generated / 2) / count
-    matrix = np.stack([np.ones_like(context), context], axis=1)
-    values = fit_relative(matrix, step_s)
-    return float(values[0]), float(values[1])
+    return fit_step(context, step_s)
 
 
 def _column(rows: Sequence[Scrape], name: str) -> Float64Array:

@@ -12,8 +12,8 @@ from hotset.policies.errors import PolicyError
 _ALLOWED = "blocks (1638), a share of the distinct blocks (5%) or bytes (64GiB)"
 _UNITS = {
     "b": 1,
-    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgt", 1)},
-    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgt", 1)},
+    **{f"{prefix}ib": 1024**power for power, prefix in enumerate("kmgtp", 1)},
+    **{f"{prefix}b": 1000**power for power, prefix in enumerate("kmgtp", 1)},
 }
 _NUMBER = re.compile(
     r"\s*([0-9]{1,18}(?:\.[0-9]{0,18})?|\.[0-9]{1,18})\s*([a-zA-Z%]*)\s*"

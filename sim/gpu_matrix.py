@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import gzip
 import json
+import math
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -43,6 +45,7 @@ HOT_EXAMPLES = {"W1S": (0, 1)}
 LENGTHS_OF = {"W1": "W1", "W1S": "W1", "W2": "W2"}
 COUNTERS = ("prefix_cache_hits", "external_prefix_cache_hits", "offload_store_bytes")
 
+_FILE = "gpu_matrix.json.gz"
 _HEADS = (27, 43)  # looked through for the best lengths
 _QUESTIONS = range(95, 160, 5)
 _RELEVANCE = "relevance:order=given"
@@ -115,32 +118,66 @@ class Lengths:
 def read_cells(path: Path) -> list[Cell]:
     """Read the published cells.
 
+    Parameters
+    ----------
+    path : Path
+        The file, plain or gzip; a folder that holds `gpu_matrix.json.gz`; or a page
+        (.md) beside it that tells of it.
+
     Raises
     ------
     PolicyError
         If the file cannot be read or does not hold them.
     """
+    if path.is_dir():
+        path = path / _FILE
+    elif path.suffix == ".md":
+        path = path.with_name(_FILE)
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw
-        return [_cell(values) for values in json.loads(text)]
+        cells = [_cell(values) for values in _listed(json.loads(text))]
     except OSError as error:
         raise PolicyError(f"{path}: {error.strerror or error}") from None
-    except (ValueError, KeyError, TypeError, EOFError):
+    except (ValueError, LookupError, TypeError, EOFError, zlib.error, RecursionError):
         raise PolicyError(f"{path}: not the published cells") from None
+    for name in LENGTHS_OF:
+        mine = [cell for cell in cells if cell.is_fitted and cell.workload == name]
+        if not any(cell.has_tier for cell in mine):
+            raise PolicyError(
+                f"{path}: no cell A1_{name}_... with a CPU tier, to which lengths and "
+                "timing are fitted"
+            )
+    return cells
+
+
+def _listed(values: Any) -> list[Any]:
+    if not isinstance(values, list):
+        raise TypeError("a list is needed")
+    return values
 
 
 def _cell(values: dict[str, Any]) -> Cell:
-    requests = values["requests"]
+    requests = _listed(values["requests"])
+    if not requests or values["workload"] not in LENGTHS_OF:
+        raise ValueError("a cell of a known workload has requests")
     return Cell(
         name=values["cell"],
         workload=values["workload"],
         capacity_bytes=BUDGET_BYTES[values["budget"]],
-        counters={name: float(values["metrics"][name]) for name in COUNTERS}
-        | {"queries": float(values["metrics"]["prefix_cache_queries"])},
-        examples=tuple(int(request["example"]) for request in requests),
-        ttft_s=tuple(float(request["ttft_s"]) for request in requests),
+        counters={name: _number(values["metrics"][name]) for name in COUNTERS}
+        | {"queries": _number(values["metrics"]["prefix_cache_queries"], least=1.0)},
+        examples=tuple(int(_number(request["example"])) for request in requests),
+        ttft_s=tuple(_number(request["ttft_s"], least=1e-9) for request in requests),
     )
+
+
+def _number(value: Any, least: float = 0.0) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise TypeError("a number is needed")
+    if not least <= value < math.inf:
+        raise ValueError(f"a number from {least} on is needed")
+    return float(value)
 
 
 def make_trace(cell: Cell, lengths: Lengths, output_tokens: int = 24) -> Trace:

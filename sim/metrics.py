@@ -41,10 +41,10 @@ DEFINITIONS = {
     "the queue grows as long as requests come. None where users wait for their answers",
     "offered_load_by": "seconds of each resource that the requests took / seconds in "
     "which they come (their number times the mean gap), over the window, or over its "
-    "second half where that is higher and the whole is not above 1: compute (decoding in full batches; whole "
-    "steps where others waited for a turn), gpu_blocks (share of the blocks held, all "
-    "of them while the next request found too few, over time), links (moving bytes; "
-    "the SSD's two directions together)",
+    "second half where that is higher and the whole is not above 1: compute (decoding "
+    "in full batches; whole steps where others waited for a turn), gpu_blocks (share "
+    "of blocks held, all of them while the next request found too few, over time), "
+    "links (moving bytes; the SSD's two directions together)",
     "goodput": "requests that keep to all the objectives given, per second",
     "saved_prefill_s": "seconds that computing the hit tokens would have taken",
     "hit": "prompt tokens that were cached when the request was taken up: by the GPU, "

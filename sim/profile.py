@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -30,6 +30,16 @@ _TABLES = {
     "links": {"cpu", "ssd"},
     "links.cpu": {"load_bytes_per_s", "store_bytes_per_s", "latency_s", "duplex"},
     "links.ssd": {"read_bytes_per_s", "write_bytes_per_s", "latency_s"},
+}
+
+# Beyond any machine, and small enough for sums of them to stay numbers.
+_MOST_S = 1e6
+_BYTES_PER_S = (1.0, 1e18)
+_MOST_WHOLE = {
+    "kv_bytes_per_token": 1 << 26,
+    "pool_tokens": 1 << 40,
+    "step_tokens": 1 << 40,
+    "max_sequences": 1 << 20,
 }
 
 
@@ -110,6 +120,10 @@ class Profile:
             If a step has no room for every sequence, the pool none for a block, or
             there is no link to an SSD that is asked for.
         """
+        if gpu_blocks is not None and gpu_blocks < 2:
+            raise PolicyError(
+                f"--gpu-blocks {gpu_blocks}: at least 2 are needed, since one is unused"
+            )
         blocks = self.pool_tokens // block_tokens + 1
         blocks = blocks if gpu_blocks is None else gpu_blocks
         if blocks < 2:
@@ -174,8 +188,8 @@ def load_profile(text: str) -> Profile:
         known = known_names(text, bundled_profiles())
         raise PolicyError(f"--profile {text}: no such profile{known}; or a .toml file")
     try:
-        values = tomllib.loads(content.decode())
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        values = tomllib.loads(content.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
         raise PolicyError(f"--profile {text}: not TOML: {error}") from None
     try:
         return _Reader(values).profile()
@@ -190,16 +204,16 @@ class _Reader:
         self._values = values
 
     def profile(self) -> Profile:
-        self._check_keys("", skip={"model", "gpu", "cost", "links"})
+        self._check_keys("", and_also={"model", "gpu", "cost", "links"})
         estimated = self._values.get("estimated")
         if not isinstance(estimated, bool):
             raise PolicyError(f"estimated is {estimated!r}: true or false is needed")
-        arithmetic = tuple(map(str, self._values.get("arithmetic", [])))
+        arithmetic = self._texts("arithmetic")
         if estimated and not arithmetic:
             raise PolicyError("an estimated profile shows its arithmetic")
         return Profile(
-            name=str(self._values.get("name", "")),
-            summary=str(self._values.get("summary", "")),
+            name=self._text("name"),
+            summary=self._text("summary"),
             is_estimated=estimated,
             arithmetic=arithmetic,
             kv_bytes_per_token=self._whole("model", "kv_bytes_per_token"),
@@ -220,27 +234,47 @@ class _Reader:
             raise PolicyError(f"table [{name}] is missing")
         return table
 
-    def _check_keys(self, name: str, skip: set[str] | None = None) -> None:
-        table = self._table(name)
-        for key in table:
-            if key not in _TABLES[name] and key not in (skip or ()):
+    def _check_keys(self, name: str, and_also: Set[str] = frozenset()) -> None:
+        known = _TABLES[name] | and_also
+        for key in self._table(name):
+            if key not in known:
                 where = f"[{name}]" if name else "a profile"
-                known = known_names(key, sorted(_TABLES[name]))
-                raise PolicyError(f"{where} has no {key}{known}")
+                near = known_names(key, known)
+                raise PolicyError(f"{where} has no {key!r}{near}")
+
+    def _text(self, key: str) -> str:
+        value = self._values.get(key, "")
+        if not isinstance(value, str) or not value.isprintable():
+            raise PolicyError(f"{key} is {value!r}: a line of text is needed")
+        return value
+
+    def _texts(self, key: str) -> tuple[str, ...]:
+        values = self._values.get(key, [])
+        if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
+            raise PolicyError(f"{key} is {values!r}: a list of texts is needed")
+        return tuple(values)
 
     def _whole(self, name: str, key: str) -> int:
         self._check_keys(name)
-        value = self._table(name).get(key)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 1:
+        value: Any = self._table(name).get(key)
+        most = _MOST_WHOLE[key]
+        is_whole = isinstance(value, int) and not isinstance(value, bool)
+        if not (is_whole and 1 <= value <= most):
             raise PolicyError(
-                f"[{name}] {key} is {value!r}: a whole number from 1 on is needed"
+                f"[{name}] {key} is {value!r}: a whole number from 1 to {most:,} is "
+                "needed"
             )
-        return value
+        return int(value)
 
     def _number(self, name: str, key: str, default: float | None = None) -> float:
-        value = self._table(name).get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise PolicyError(f"[{name}] {key} is {value!r}: a number is needed")
+        value: Any = self._table(name).get(key, default)
+        low, high = _BYTES_PER_S if key.endswith("_bytes_per_s") else (0.0, _MOST_S)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (is_number and low <= value <= high):
+            raise PolicyError(
+                f"[{name}] {key} is {value!r}: a number from {low:g} to {high:g} is "
+                "needed"
+            )
         return float(value)
 
     def _flag(self, name: str, key: str, default: bool) -> bool:

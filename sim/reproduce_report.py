@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hotset.sim import gpu_matrix
+from hotset.sim.report import print_whole_table
 from hotset.sim.reproduce import Outcome, Reproduction
 
 _TITLES = {
@@ -21,19 +22,22 @@ def print_reproduction(result: Reproduction, console: Console) -> None:
     for name, lengths in result.lengths.items():
         console.print(
             f"{name}: prompts of {lengths.head} + {lengths.context:,} + "
-            f"{lengths.question} tokens (fitted to A1)"
+            f"{lengths.question} tokens (fitted to A1)",
+            soft_wrap=True,
         )
     timing = result.timing
     console.print(
         f"timing (fitted to A0 and A1): k {timing.start_s:.4f} s, a "
         f"{timing.token_s:.3g} s, b {timing.pair_s:.3g} s, loads at "
         f"{(timing.load_bytes_per_s or 0) / 1e9:.1f} GB/s; median error "
-        f"{100 * timing.median_error:.1f} %"
+        f"{100 * timing.median_error:.1f} %",
+        soft_wrap=True,
     )
     if result.clamp:
-        console.print("A2 cells of W1 and W2: floor as a clamp (--no-clamp: released)")
+        about = "A2 cells of W1 and W2: floor as a clamp (--no-clamp: released)"
+        console.print(about, soft_wrap=True)
     console.print()
-    console.print(_table(result))
+    print_whole_table(_table(result), console)
 
 
 def _table(result: Reproduction) -> Table:

@@ -37,6 +37,8 @@ from hotset.traces.model import Trace
 from hotset.traces.stats import ceiling_of
 
 _HOUR_S = 3600.0
+_MOST_SPEED = 1e6
+_MOST_THINK_S = 1e7
 _STEPS_PER_TOKEN = 4  # more than that, and an engine is going round in circles
 
 
@@ -97,8 +99,11 @@ class Plan:
     def __post_init__(self) -> None:
         if not 0 <= self.warmup < 1:
             raise PolicyError(f"--warmup {self.warmup}: allowed is 0 to below 1")
-        if not 0 < self.speed < math.inf:
-            raise PolicyError(f"--speed {self.speed}: more than 0 is needed")
+        if not 1 / _MOST_SPEED <= self.speed <= _MOST_SPEED:
+            raise PolicyError(
+                f"--speed {self.speed}: allowed is {1 / _MOST_SPEED:g} to "
+                f"{_MOST_SPEED:g}"
+            )
         if self.seed < 0:
             raise PolicyError(f"--seed {self.seed}: allowed is 0 or more")
         for option, limit_s in (
@@ -109,8 +114,10 @@ class Plan:
                 raise PolicyError(f"{option} {limit_s}: more than 0 s is needed")
         if self.users is not None and self.users < 1:
             raise PolicyError(f"--users {self.users}: at least 1 is needed")
-        if not 0 <= self.think_s < math.inf:
-            raise PolicyError(f"--think {self.think_s}: 0 or more seconds are needed")
+        if not 0 <= self.think_s <= _MOST_THINK_S:
+            raise PolicyError(
+                f"--think {self.think_s}: allowed is 0 to {_MOST_THINK_S:g} seconds"
+            )
         if self.think_s > 0 and self.users is None:
             raise PolicyError("--think: only users of --users think")
         if self.users is not None and self.speed != 1:

@@ -230,6 +230,9 @@ def calibrate(
     found = dataclasses.asdict(fit_files(results))
     if json is not None:
         write_json(found, json)
+    note = found.pop("note", None)
+    if note is not None:
+        typer.echo(f"note: {note}", err=True)
     for name, value in found.items():
         typer.echo(f"{name} = {'unknown' if value is None else f'{value:.6g}'}")
 
@@ -248,7 +251,10 @@ def _reproduce() -> None:
 def gpu_matrix(
     reference: Annotated[
         Path,
-        typer.Argument(metavar="REFERENCE", help="The published cells, .json or .gz."),
+        typer.Argument(
+            metavar="REFERENCE",
+            help="The published cells: .json, .gz, or the folder or page that has them.",
+        ),
     ],
     json: JsonOption = None,
     clamp: Annotated[

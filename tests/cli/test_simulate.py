@@ -171,3 +171,37 @@ def test_calibrate(tmp_path):
     assert fit["token_s"] == pytest.approx(1e-4, rel=0.01)
     assert "start_s = 0.05" in shown.stdout
     assert call("calibrate", tmp_path / "none.csv").exit_code == 2
+
+
+def test_a_wrong_profile_leaves_nothing_behind(tmp_path):
+    import importlib.resources
+
+    folder = importlib.resources.files("hotset.sim") / "profiles"
+    good = (folder / "h100x8-70b-fp8.toml").read_text()
+    profile = tmp_path / "mine.toml"
+    for value in ("inf", "nan", "1e308"):
+        profile.write_text(good.replace("latency_s = 1e-4", f"latency_s = {value}"))
+        shown = call(
+            "simulate", "sample", "--profile", profile, "--policy", "lru",
+            "--cpu", "5%", "--json", tmp_path / "out.json",
+            "--per-request", tmp_path / "out.csv",
+        )  # fmt: skip
+        assert shown.exit_code == 2
+        assert "[links.cpu] latency_s is" in shown.stderr
+        assert len(shown.stderr.splitlines()) == 1
+        assert [path.name for path in tmp_path.iterdir()] == ["mine.toml"]
+
+
+def test_ratios_have_a_ceiling_and_definitions(outputs):
+    folder, shown = outputs
+    result = json.loads((folder / "out.json").read_text())
+    most = result["trace"]["ceiling"]["token_hit_ratio"]
+    assert f"ceiling {100 * most:.2f} %" in shown.stdout
+    definitions = result["definitions"]
+    # Every number has one; what is below "cpu" and "ssd" has them together.
+    known = {"policy", "label", "params", "admission", "cpu_blocks", "requests"}
+    known |= {"measured_from_request", "tokens", "links", "steps", "preemptions"}
+    for run in result["runs"]:
+        tokens = run["tokens"]
+        assert run["token_hit_ratio"] == tokens["hit"] / tokens["input"] <= most
+        assert set(run) - known <= set(definitions) | {"bottleneck"}

@@ -1,5 +1,7 @@
 """Costs fitted to measured requests: planted ones are found again."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -78,6 +80,9 @@ def test_measured_requests_are_read(tmp_path):
         (HEADER + "1,0,1,\n1,0,nan,\n", "line 3: ttft_s is 'nan'"),
         (HEADER + "1,0,1,-5\n", "load_bytes is '-5'"),
         (HEADER + "1,0\n", "ttft_s is None"),
+        (HEADER + "1,0,0,\n", "ttft_s is '0'"),
+        (HEADER + "1e308,0,1,\n", "computed_tokens is '1e308'"),
+        (HEADER + "1,inf,1,\n", "cached_tokens is 'inf'"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, text, message):
@@ -90,3 +95,52 @@ def test_bad_rows_are_named(tmp_path, text, message):
 def test_a_missing_file(tmp_path):
     with pytest.raises(PolicyError, match="No such file"):
         read_measured(tmp_path / "none.csv")
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text("\ufeff" + HEADER + "100,0,0.06,\n")
+    assert read_measured(path).computed_tokens.tolist() == [100]
+
+
+def _rows(computed, cached, loads=0.0):
+    computed, cached = np.array(computed, float), np.array(cached, float)
+    pairs = computed**2 / 2 + computed * cached
+    loads = np.zeros(len(computed)) + loads
+    ttft = K + A * computed + B * pairs + loads / SPEED
+    unknown = np.full(len(computed), np.nan)
+    return Measured(computed, cached, ttft, loads, unknown, unknown)
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        (_rows([1000] * 12, [0] * 12), "start_s, token_s, pair_s"),
+        (_rows([1000, 2000] * 6, [0] * 12), "start_s, token_s, pair_s"),
+        (_rows([1000] * 12, range(12)), "start_s, token_s"),
+        # Every cached token was loaded, and all computed as many.
+        (
+            _rows([1000, 1000, 1000, 2000, 2000] * 3, [0] * 15, loads=1e9),
+            "start_s, token_s, pair_s, load_bytes_per_s",
+        ),
+    ],
+)
+def test_requests_too_much_alike_are_refused(rows, names):
+    with pytest.raises(PolicyError, match=f"do not tell {names} apart"):
+        calibrate(rows)
+
+
+def test_lengths_that_differ_enough_are_taken():
+    found = calibrate(_rows([1000, 1300, 2000] * 4, [0] * 12))
+    assert found.start_s == pytest.approx(K, rel=0.01)
+    assert found.pair_s == pytest.approx(B, rel=0.01)
+
+
+def test_steps_over_one_context_tell_of_no_token():
+    rows = measured(40)
+    found = calibrate(
+        dataclasses.replace(
+            rows, itl_s=np.full(40, 0.02), context_tokens=np.full(40, 900.0)
+        )
+    )
+    assert (found.decode_s, found.context_s) == (0.02, None)

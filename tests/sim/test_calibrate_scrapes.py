@@ -129,6 +129,7 @@ METRICS = "".join(
         (METRICS + "vllm:x many\n", "line 4: 'vllm:x many'"),
         (METRICS, "no request ended before this scrape"),
         (METRICS.replace(" 1", " nan"), "scrapes of one server are needed"),
+        (METRICS.replace(" 1", " 1e308"), "scrapes of one server are needed"),
     ],
 )
 def test_other_files_are_refused_in_one_line(tmp_path, text, message):
@@ -160,3 +161,28 @@ def test_sums_are_added_over_series_and_suffixes(tmp_path):
     path = tmp_path / "x.prom"
     path.write_text(METRICS + 'vllm:y_total{a="}"} 2 123\nvllm:y_total{a="b"} 3\n')
     assert read_scrape(path)["y"] == 5.0
+
+
+def test_alike_requests_tell_no_costs_apart(tmp_path):
+    """The same request again and again: unknown, rather than made up."""
+    paths = []
+    for i in range(9):
+        sums = {
+            "request_prefill_time_seconds_sum": 0.2 * i,
+            "request_prefill_time_seconds_count": i,
+            "request_prefill_kv_computed_tokens_sum": 1000 * i,
+            "request_prompt_tokens_sum": 1000 * i,
+            "request_generation_tokens_sum": 10 * i,
+            "inter_token_latency_seconds_sum": 0.09 * i,
+            "inter_token_latency_seconds_count": 9 * i,
+        }
+        lines = [f"vllm:{name} {value!r}" for name, value in sums.items()]
+        paths.append(tmp_path / f"{i}.prom")
+        # A mark at the start is no part of it.
+        paths[-1].write_text("\ufeff" + "\n".join(lines) + "\n")
+    shown = call("calibrate", *paths)
+    assert shown.exit_code == 0, shown.output
+    for name in ("start_s", "token_s", "pair_s", "context_s", "median_error"):
+        assert f"{name} = unknown" in shown.stdout
+    assert "decode_s = 0.01\n" in shown.stdout
+    assert "note: requests too much alike" in shown.stderr

@@ -75,19 +75,48 @@ def test_a_profile_of_one_s_own(tmp_path):
     [
         ("estimated = false", "estimated = true", "shows its arithmetic"),
         ("estimated = false", "", "estimated is None"),
-        ("pool_tokens", "pool_token", "has no pool_token; did you mean 'pool_tokens'"),
-        ("1e-4", "-1e-4", "token_s is -0.0001: 0 or more"),
+        (
+            "pool_tokens",
+            "pool_token",
+            "has no 'pool_token'; did you mean 'pool_tokens'",
+        ),
+        ("1e-4", "-1e-4", "token_s is -0.0001: a number from 0 to"),
         ("step_tokens = 512", "step_tokens = 0.5", "step_tokens is 0.5"),
-        ("[links.cpu]", "[links.gpu]", "has no gpu; did you mean 'cpu'"),
-        ("load_bytes_per_s = 1e9", "load_bytes_per_s = 0", "more than 0 is needed"),
+        ("[links.cpu]", "[links.gpu]", "has no 'gpu'; did you mean 'cpu'"),
+        (
+            "load_bytes_per_s = 1e9",
+            "load_bytes_per_s = 0",
+            "bytes_per_s is 0: a number from 1 to",
+        ),
         ("[model]", "[model", "not TOML"),
-        ("decode_s = 0.01", "", r"decode_s is None: a number is needed"),
+        ("decode_s = 0.01", "", r"decode_s is None: a number from 0"),
+        ("decode_s = 0.01", "decode_s = inf", r"\[cost\] decode_s is inf: a number"),
+        ("decode_s = 0.01", "decode_s = nan", "decode_s is nan: a number"),
+        ("decode_s = 0.01", "decode_s = 1e308", r"decode_s is 1e\+308: a number"),
+        ("decode_s = 0.01", "decode_s = true", "decode_s is True: a number"),
+        ("store_bytes_per_s = 1e9", "store_bytes_per_s = inf", "_per_s is inf"),
+        ("store_bytes_per_s = 1e9", "store_bytes_per_s = 1e-9", "_per_s is 1e-09"),
+        ("_token = 1000", "_token = 1000000000000", "from 1 to 67,108,864 is needed"),
+        ("pool_tokens = 4096", "pool_tokens = " + "9" * 5000, "not TOML"),
+        ("[gpu]", "[gpus]", "has no 'gpus'; did you mean 'gpu'"),
+        ("estimated = false", "estimated = false\narithmetic = 5", "arithmetic is 5"),
+        (
+            "estimated = false",
+            "estimated = true\narithmetic = [5]",
+            r"is \[5\]: a list",
+        ),
+        ('name = "x"', "name = 5", "name is 5: a line of text"),
+        ('name = "x"', 'name = "x\\ny"', "a line of text is needed"),
     ],
 )
 def test_what_is_wrong_is_said(tmp_path, old, new, message):
     with pytest.raises(PolicyError, match=message) as caught:
         read(tmp_path, GOOD.replace(old, new))
     assert "\n" not in str(caught.value)
+
+
+def test_a_byte_order_mark_is_no_fault(tmp_path):
+    assert read(tmp_path, "\ufeff" + GOOD).name == "x"
 
 
 def test_unknown_names():

@@ -1,12 +1,18 @@
 """The published GPU cells, simulated."""
 
+import dataclasses
+import gzip
+import io
+import json
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from hotset.policies.errors import PolicyError
 from hotset.sim.gpu_matrix import COUNTERS, is_within, read_cells
 from hotset.sim.reproduce import reproduce
+from hotset.sim.reproduce_report import print_reproduction
 
 REFERENCE = Path(__file__).parents[1] / "data" / "reference" / "gpu_matrix.json.gz"
 
@@ -56,9 +62,78 @@ def test_without_the_clamp_the_earlier_version_s_cells_are_off(reproduction):
     assert released.counters["external_prefix_cache_hits"] > 1.5 * published
 
 
-@pytest.mark.parametrize("text", ["", "[]x", '[{"cell": 1}]', "[1]"])
+def _changed(change):
+    cells = json.loads(gzip.decompress(REFERENCE.read_bytes()))
+    change(cells)
+    return json.dumps(cells)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]x",
+        '[{"cell": 1}]',
+        "[1]",
+        "{}",
+        "5",
+        "null",
+        "[" * 100_000,
+        _changed(lambda cells: cells[0].update(requests=[])),
+        _changed(lambda cells: cells[0].update(workload="W9")),
+        _changed(lambda cells: cells[0]["requests"][0].update(ttft_s=float("nan"))),
+        _changed(lambda cells: cells[0]["requests"][0].update(ttft_s=0)),
+        _changed(lambda cells: cells[0]["requests"][0].update(example="x")),
+        _changed(lambda cells: cells[0]["metrics"].update(prefix_cache_queries=0)),
+    ],
+    ids=range(14),
+)
 def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "cells.json"
     path.write_text(text)
     with pytest.raises(PolicyError, match="not the published cells"):
         read_cells(path)
+
+
+def test_cells_that_lengths_are_fitted_to_are_needed(tmp_path):
+    path = tmp_path / "cells.json"
+    for text in ("[]", _changed(lambda cells: cells.__delitem__(slice(8, None)))):
+        path.write_text(text)
+        with pytest.raises(PolicyError, match="no cell A1_"):
+            read_cells(path)
+    path = path.with_suffix(".gz")
+    path.write_bytes(REFERENCE.read_bytes()[:-500])
+    with pytest.raises(PolicyError, match="not the published cells"):
+        read_cells(path)
+
+
+def test_the_page_or_the_folder_of_the_cells_will_do(tmp_path):
+    cells = read_cells(REFERENCE)
+    assert read_cells(REFERENCE.parent) == cells
+    page = tmp_path / "GPU_MATRIX.md"
+    with pytest.raises(PolicyError, match="No such file"):
+        read_cells(page)
+    (tmp_path / REFERENCE.name).write_bytes(REFERENCE.read_bytes())
+    assert read_cells(page) == cells
+
+
+def test_the_table_is_whole_whatever_the_width(reproduction):
+    """Also with marks for what is off the bar."""
+    off = dataclasses.replace(
+        reproduction.outcomes[0],
+        counters=dict.fromkeys(reproduction.outcomes[0].counters, 10**9),
+    )
+    result = dataclasses.replace(reproduction, outcomes=[off, *reproduction.outcomes])
+
+    def shown(width):
+        out = io.StringIO()
+        print_reproduction(result, Console(file=out, width=width, highlight=False))
+        return out.getvalue()
+
+    assert shown(20).split() == shown(500).split()
+    assert "…" not in shown(20)
+    assert "%  !" not in shown(20)
+    assert shown(20).count(" % !") == 3
+    lines = shown(20).splitlines()
+    for outcome in result.outcomes:
+        assert any(line.startswith(outcome.cell.name) for line in lines)
