@@ -190,11 +190,18 @@ def _simulate(values: Values, said: Said) -> None:
     _origin(values["trace"], said)
     runs = values["runs"]
     best = min(runs, key=lambda r: r["ttft_s"]["p95"])
-    said.verdicts.append(
+    load = max(run["offered_load"] or 0.0 for run in runs)
+    verdict = (
         f"On {values['profile']['name']}, {best['label']} has the least p95 TTFT: "
         f"{best['ttft_s']['p95']:.3f} s, with {percent(best['token_hit_ratio'])} of "
         "the input tokens hit."
     )
+    if load > 1:
+        verdict += (
+            f" But at an offered load of {load:.2f} the queue grows as long as "
+            "requests come: TTFT says how long the trace is."
+        )
+    said.verdicts.append(verdict)
     columns = ["policy", "TTFT mean, s", "p95, s", "tokens hit", "GPU", "CPU", "SSD",
                "prefill saved, s"]  # fmt: skip
     rows = []

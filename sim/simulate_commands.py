@@ -253,7 +253,7 @@ def gpu_matrix(
         Path,
         typer.Argument(
             metavar="REFERENCE",
-            help="The published cells: .json, .gz, or the folder or page that has them.",
+            help="The published cells: .json, .gz, or the folder or .md beside them.",
         ),
     ],
     json: JsonOption = None,

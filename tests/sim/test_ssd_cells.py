@@ -47,3 +47,7 @@ def test_demoting_writes_less_and_admission_half(public_traces):
     assert same_hits == pytest.approx(all_hits, abs=1e-3)
     assert admitted <= 0.5 * through
     assert all_hits - fewer_hits < _MOST_LOST
+    # What README says.
+    assert round(demoted / through, 2) == 0.68
+    assert round(admitted / through, 2) == 0.15
+    assert round(100 * (all_hits - fewer_hits), 1) == 0.6
