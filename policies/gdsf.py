@@ -6,15 +6,14 @@ evicted when it was last used. What was used often long ago loses to what is use
 Source: Cherkasova, Improving WWW Proxies Performance with Greedy-Dual-Size-Frequency
 Caching Policy, HP Labs HPL-98-69R1, 1998.
 
-State: ``runs`` holds exactly the resident slots by worth; ``inflation`` (the paper's L)
-is the highest worth that was evicted so far.
+State: ``order`` holds exactly the resident slots by worth; ``inflation`` (the paper's
+L) is the highest worth that was evicted so far.
 
 Deviations: all blocks have one size and one cost, so the paper's worth ``L + uses *
 cost / size`` is ``L + uses``, LFU with dynamic ageing. A request counts once for each
 block. Equal worth falls to the block used longest ago, the tail of a request first.
 
-Cost: O(1) a block, and O(log of the counts that there are) where a count's oldest
-block goes.
+Cost: O(1) a block, but for those whose worth is thousands above the others'.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec
+from hotset.policies.calendar import (
+    Calendar,
+    calendar_clear,
+    calendar_remove,
+    calendar_set,
+    calendar_take,
+    make_calendar,
+)
 from hotset.policies.jit import inlined, kernel
 from hotset.policies.ordering import needs_order, note_hit, note_insert
-from hotset.policies.runs import (
-    Runs,
-    make_runs,
-    runs_clear,
-    runs_remove,
-    runs_set,
-    runs_take,
-)
 from hotset.policies.verbs import Kernels, register_kernels
 
 
@@ -47,7 +46,7 @@ class GdsfParams(Params):
 class GdsfState(NamedTuple):
     """Residents by worth."""
 
-    runs: Runs
+    order: Calendar
     uses: Int64Array  # int64[C], requests that used a slot since it was stored
     inflation: Float64Array  # float64[1]
     ticks: Int64Array  # int64[1], uses so far, to break ties
@@ -56,7 +55,7 @@ class GdsfState(NamedTuple):
 def make_gdsf(params: GdsfParams, capacity: int, next_use: Any = None) -> GdsfState:
     """Build the state."""
     return GdsfState(
-        runs=make_runs(capacity),
+        order=make_calendar(capacity, 1.0),
         uses=np.zeros(capacity, np.int64),
         inflation=np.zeros(1, np.float64),
         ticks=np.zeros(1, np.int64),
@@ -68,9 +67,9 @@ def gdsf_select(
     state: GdsfState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
     """Take the slots of least worth, and raise the inflation to theirs."""
-    found = runs_take(state.runs, n, blocked, out)
+    found = calendar_take(state.order, n, blocked, out)
     for i in range(found):
-        state.inflation[0] = max(state.inflation[0], state.runs.key[out[i]])
+        state.inflation[0] = max(state.inflation[0], state.order.key[out[i]])
     return found
 
 
@@ -78,14 +77,14 @@ def gdsf_select(
 def gdsf_on_remove(state: GdsfState, slots: Int32Array) -> None:
     """Forget slots."""
     for i in range(slots.shape[0]):
-        runs_remove(state.runs, slots[i])
+        calendar_remove(state.order, slots[i])
 
 
 @inlined
 def _put(state: GdsfState, slot: int, worth: float) -> None:
     """Make a slot the newest of its worth."""
     state.ticks[0] += 1
-    runs_set(state.runs, slot, worth, state.ticks[0])
+    calendar_set(state.order, slot, worth, state.ticks[0])
 
 
 @inlined
@@ -128,13 +127,13 @@ def gdsf_on_finish(
     if needs_order(request):
         for i in range(slots.shape[0] - 1, -1, -1):
             slot = int(slots[i])
-            _put(state, slot, state.runs.key[slot])
+            _put(state, slot, state.order.key[slot])
 
 
 @kernel
 def gdsf_reset(state: GdsfState) -> None:
     """Empty the cache."""
-    runs_clear(state.runs)
+    calendar_clear(state.order)
     state.inflation[0] = 0.0
 
 
@@ -144,7 +143,7 @@ def gdsf_scores(
 ) -> None:
     """Write the worth of slots."""
     for i in range(slots.shape[0]):
-        out[i] = state.runs.key[slots[i]]
+        out[i] = state.order.key[slots[i]]
 
 
 register_kernels(

@@ -7,7 +7,7 @@ that returns brings its past along; a block near the root outlives its descendan
 Source: vllm-marconi-offload 0.2.2 (its b is 1), named after Marconi (MLSys 2025),
 whose FLOP term it does not use.
 
-State: ``runs`` holds exactly the resident slots by the logarithm of the worth without
+State: ``order`` holds exactly the resident slots by the logarithm of the worth without
 the part that all share, ``ln reuse - b ln(depth + 1) + decay * (last_use - base)``,
 which changes only when a block is used or counted. ``base`` moves up now and then, so
 that float64 keeps its precision.
@@ -16,7 +16,7 @@ Deviations: scores so small that exp() gives 0 stay in order here. Equal scores 
 the block used longest ago, the tail of a request first; the original takes the lower
 slot number. The original's age counts engine steps, here requests.
 
-Cost: O(1) a use and a count, O(log of the counts and depths that there are) a victim.
+Cost: O(1) a use and a count, O(log of those of about the same worth) a victim.
 """
 
 from __future__ import annotations
@@ -29,6 +29,18 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
+from hotset.policies.calendar import (
+    Calendar,
+    calendar_clear,
+    calendar_rebuild,
+    calendar_remove,
+    calendar_set,
+    calendar_set_aside,
+    calendar_take,
+    holds,
+    make_calendar,
+    width_for,
+)
 from hotset.policies.counts import (
     CountTable,
     count_hot,
@@ -39,17 +51,6 @@ from hotset.policies.counts import (
 from hotset.policies.jit import inlined, kernel
 from hotset.policies.log_terms import LogTerms, count_term, depth_term, make_log_terms
 from hotset.policies.ordering import needs_order, note_hit, note_insert
-from hotset.policies.runs import (
-    Runs,
-    holds,
-    make_runs,
-    runs_clear,
-    runs_rebuild,
-    runs_remove,
-    runs_set,
-    runs_set_aside,
-    runs_take,
-)
 from hotset.policies.verbs import Kernels, register_kernels
 
 _DECAY, _BASE, _REBASE_AT = 0, 2, 3
@@ -86,7 +87,7 @@ class MarconiParams(Params):
 class MarconiState(NamedTuple):
     """Residents by worth, and the counts of all keys."""
 
-    runs: Runs
+    order: Calendar
     terms: LogTerms
     depth: Int32Array  # int32[C], 0-based
     last_use: Float64Array  # float64[C]
@@ -100,8 +101,10 @@ def make_marconi(
     params: MarconiParams, capacity: int, next_use: Any = None
 ) -> MarconiState:
     """Build the state."""
+    # Depths into the thousands, counts into the hundreds, ages of some thousand uses.
+    span = 8.0 * params.depth_weight + 6.0 + params.decay * capacity / 16.0
     return MarconiState(
-        runs=make_runs(capacity),
+        order=make_calendar(capacity, width_for(capacity, span)),
         terms=make_log_terms(params.reuse, depth_weight=params.depth_weight),
         depth=np.zeros(capacity, np.int32),
         last_use=np.zeros(capacity, np.float64),
@@ -128,9 +131,9 @@ def _rebase(state: MarconiState, now: float) -> None:
         return
     weights[_BASE] = now
     for slot in range(state.depth.shape[0]):
-        if holds(state.runs, slot):
-            state.runs.key[slot] = _key(state, slot)
-    runs_rebuild(state.runs)
+        if holds(state.order, slot):
+            state.order.key[slot] = _key(state, slot)
+    calendar_rebuild(state.order)
 
 
 @kernel
@@ -150,7 +153,7 @@ def marconi_on_request(
         # A key that fell out of the table counts as seen once, like a new one.
         if slot >= 0 and state.seen[slot] != max(1, count):
             state.seen[slot] = max(1, count)
-            runs_set_aside(state.runs, slot, _key(state, slot))
+            calendar_set_aside(state.order, slot, _key(state, slot))
 
 
 @kernel
@@ -180,21 +183,21 @@ def marconi_select(
     state: MarconiState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
     """Take the slots of least worth."""
-    return runs_take(state.runs, n, blocked, out)
+    return calendar_take(state.order, n, blocked, out)
 
 
 @kernel
 def marconi_on_remove(state: MarconiState, slots: Int32Array) -> None:
     """Forget slots."""
     for i in range(slots.shape[0]):
-        runs_remove(state.runs, slots[i])
+        calendar_remove(state.order, slots[i])
 
 
 @inlined
 def _use(state: MarconiState, slot: int, now: float) -> None:
     state.last_use[slot] = now
     state.numbers[_USES] += 1
-    runs_set(state.runs, slot, _key(state, slot), state.numbers[_USES])
+    calendar_set(state.order, slot, _key(state, slot), state.numbers[_USES])
 
 
 @kernel
@@ -242,7 +245,7 @@ def marconi_on_finish(
 @kernel
 def marconi_reset(state: MarconiState) -> None:
     """Empty the cache; counts stay."""
-    runs_clear(state.runs)
+    calendar_clear(state.order)
 
 
 @kernel
@@ -252,7 +255,7 @@ def marconi_scores(
     """Write the worth of slots."""
     shared = state.weights[_DECAY] * (now - state.weights[_BASE])
     for i in range(slots.shape[0]):
-        out[i] = math.exp(state.runs.key[slots[i]] - shared)
+        out[i] = math.exp(state.order.key[slots[i]] - shared)
 
 
 def _refuses(params: MarconiParams) -> bool:

@@ -14,7 +14,7 @@ line.
 Source: ours. The form is that of Marconi-style scores as well as of GDSF (Cherkasova,
 1998) under its logarithm.
 
-State: ``runs`` holds exactly the resident slots by the sum without the part of the age
+State: ``order`` holds exactly the resident slots by the sum without the part of the age
 that all share, so a sum changes only when its block is used or counted. ``base`` moves
 up now and then, so that float64 keeps its precision. Counts are of sights in requests:
 ``count=remembered``, of at most ``tracker_size`` keys, resident or not;
@@ -23,7 +23,7 @@ up now and then, so that float64 keeps its precision. Counts are of sights in re
 Deviations: none from the formula. What is not known counts as 0; a priority is clamped
 to 1/8 to 8. Equal sums fall to the block used longest ago, tails first.
 
-Cost: O(log n) a use and a victim, O(1) a count.
+Cost: O(1) a use and a count, O(log of those of about the same worth) a victim.
 """
 
 from __future__ import annotations
@@ -36,6 +36,18 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array, Int32Array, Int64Array, KeyArray
 from hotset.policies.base import Params, PolicySpec, param
+from hotset.policies.calendar import (
+    Calendar,
+    calendar_clear,
+    calendar_rebuild,
+    calendar_remove,
+    calendar_set,
+    calendar_set_aside,
+    calendar_take,
+    holds,
+    make_calendar,
+    width_for,
+)
 from hotset.policies.counts import (
     CountTable,
     count_hot,
@@ -59,17 +71,6 @@ from hotset.policies.request import (
     SOURCE_TYPE,
     SOURCE_TYPES,
     TURN,
-)
-from hotset.policies.runs import (
-    Runs,
-    holds,
-    make_runs,
-    runs_clear,
-    runs_rebuild,
-    runs_remove,
-    runs_set,
-    runs_set_aside,
-    runs_take,
 )
 from hotset.policies.verbs import Kernels, register_kernels
 
@@ -124,7 +125,7 @@ class WeightedParams(Params):
 class WeightedState(NamedTuple):
     """Residents by worth, and the counts of all keys."""
 
-    runs: Runs
+    order: Calendar
     terms: LogTerms
     depth: Int32Array  # int32[C], 0-based
     last_use: Float64Array  # float64[C]
@@ -141,8 +142,11 @@ def make_weighted(
 ) -> WeightedState:
     """Build the state."""
     sources = [getattr(params, f"source_{name}") for name in SOURCE_TYPES]
+    # Depths into the thousands, counts into the hundreds, ages of some thousand uses.
+    span = 8.0 * params.depth_weight + 6.0 * params.reuse_weight
+    span += params.recency * capacity / 16.0
     return WeightedState(
-        runs=make_runs(capacity),
+        order=make_calendar(capacity, width_for(capacity, span)),
         terms=make_log_terms(params.reuse, params.reuse_weight, params.depth_weight),
         depth=np.zeros(capacity, np.int32),
         last_use=np.zeros(capacity, np.float64),
@@ -201,9 +205,9 @@ def _rebase(state: WeightedState, now: float) -> None:
         return
     clock[_BASE] = now
     for slot in range(state.depth.shape[0]):
-        if holds(state.runs, slot):
-            state.runs.key[slot] = _sum(state, slot)
-    runs_rebuild(state.runs)
+        if holds(state.order, slot):
+            state.order.key[slot] = _sum(state, slot)
+    calendar_rebuild(state.order)
 
 
 @kernel
@@ -226,7 +230,7 @@ def weighted_on_request(
         # A key that fell out of the table counts as seen once, like a new one.
         if slot >= 0 and state.seen[slot] != max(1, count):
             state.seen[slot] = max(1, count)
-            runs_set_aside(state.runs, slot, _sum(state, slot))
+            calendar_set_aside(state.order, slot, _sum(state, slot))
 
 
 @kernel
@@ -234,21 +238,21 @@ def weighted_select(
     state: WeightedState, n: int, blocked: Int32Array, now: float, out: Int32Array
 ) -> int:
     """Take the slots of least worth."""
-    return runs_take(state.runs, n, blocked, out)
+    return calendar_take(state.order, n, blocked, out)
 
 
 @kernel
 def weighted_on_remove(state: WeightedState, slots: Int32Array) -> None:
     """Forget slots."""
     for i in range(slots.shape[0]):
-        runs_remove(state.runs, slots[i])
+        calendar_remove(state.order, slots[i])
 
 
 @inlined
 def _use(state: WeightedState, slot: int, now: float) -> None:
     state.last_use[slot] = now
     state.numbers[_USES] += 1
-    runs_set(state.runs, slot, _sum(state, slot), state.numbers[_USES])
+    calendar_set(state.order, slot, _sum(state, slot), state.numbers[_USES])
 
 
 @inlined
@@ -312,7 +316,7 @@ def weighted_on_finish(
 @kernel
 def weighted_reset(state: WeightedState) -> None:
     """Empty the cache; counts stay."""
-    runs_clear(state.runs)
+    calendar_clear(state.order)
 
 
 @kernel
@@ -322,7 +326,7 @@ def weighted_scores(
     """Write the sums of slots, ages included."""
     shared = state.weights[_RECENCY] * (now - state.clock[_BASE])
     for i in range(slots.shape[0]):
-        out[i] = state.runs.key[slots[i]] - shared
+        out[i] = state.order.key[slots[i]] - shared
 
 
 register_kernels(

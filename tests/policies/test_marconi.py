@@ -71,4 +71,4 @@ def test_no_decay_never_starts_anew():
     replay = make_replay(workload, "marconi", 4)
     replay.run()
     assert replay._policy.weights[_BASE] == 0.0
-    assert np.isfinite(replay._policy.runs.key).all()
+    assert np.isfinite(replay._policy.order.key).all()
