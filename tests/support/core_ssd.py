@@ -163,6 +163,69 @@ def ssd_evict_promote():
 
 
 @scenario
+def ssd_store_threshold():
+    """A chunk below vLLM's ``store_threshold`` goes to neither tier, above it to both.
+
+    vLLM's own tiering refuses to start with that key.
+    """
+    engines = []
+    for mode in ("write-through", "demote"):
+        with folders() as folder:
+            ssd = {"mode": mode, "staging_share": 0.5}
+            chunks = 6 if mode == "write-through" else 12
+            extra = {"store_threshold": 2}
+            engine = SsdEngine(chunks, 30, folder, ssd, extra_config=extra)
+            assert engine.config.kv_transfer_config.kv_connector_extra_config == {
+                "spec_name": "HotsetOffloadingSpec",
+                "spec_module_path": "hotset.adapter.spec",
+                "cpu_bytes_to_use": chunks * PAGE,
+                "block_size": BLOCK,
+                "hotset": {"ssd": {"path": folder, "max_bytes": 200 * SLOT, **ssd}},
+                "store_threshold": 2,
+            }
+            make = prompts(41)
+            twice = {name: make(3 * BLOCK + 3) for name in "abc"}
+            once = make(6 * BLOCK + 3)
+            serve_alone(engine, "once", once)
+            for name, prompt in twice.items():
+                serve_alone(engine, f"{name} first", prompt)
+            below = in_tiers(engine) | in_tiers(engine, ssd=True)
+            assert not below, below
+            for name, prompt in twice.items():
+                serve_alone(engine, f"{name} again", prompt)
+            # The CPU tier has room for two of the three.
+            cpu, on_ssd = in_tiers(engine), in_tiers(engine, ssd=True)
+            all_nine = {f"{name} first:{i}" for name in twice for i in range(3)}
+            assert cpu | on_ssd == all_nine, (cpu, on_ssd)
+            assert on_ssd == (all_nine if mode == "write-through" else all_nine - cpu)
+            assert len(cpu) == 6
+            assert serve_alone(engine, "a at last", twice["a"]) == 3 * BLOCK
+            assert engine.manager.tally.total("promotions") > 0
+            assert serve_alone(engine, "once again", once) == 0
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+def serve_alone(engine, name, prompt):
+    """One request; the GPU cache forgets it. Return its cached tokens."""
+    cached = engine.serve(name, prompt)
+    engine.reset_gpu()
+    engine.settle()
+    return cached
+
+
+def in_tiers(engine, ssd=False):
+    """Names of the chunks that a tier holds."""
+    tier = engine.cache if ssd else engine.driver
+    return {
+        name
+        for block_hash, name in engine.names.items()
+        if base.make_offload_key(block_hash, 0) in tier
+    }
+
+
+@scenario
 def ssd_restart():
     """Another engine on the same path: hits from SSD, nothing computed again."""
     engines = []
