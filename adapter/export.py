@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hotset.adapter.config import read_config
+from hotset.adapter.export_ssd import needs_seed, tuned_ssd
 from hotset.adapter.foreign import Translation
 from hotset.adapter.names import SPEC_MODULE, SPEC_NAME, registered_name
 from hotset.adapter.stock_keys import stock_faults
@@ -43,6 +44,8 @@ class Target:
         hotset's spec, or a policy by name in vLLM's own spec.
     ignore_verdict : bool
         Whether the best found is exported whatever the verdict.
+    ssd_path : str, optional
+        Folder of the SSD tier, where there is one.
     """
 
     engine: str
@@ -51,6 +54,7 @@ class Target:
     cpu_bytes: int | None = None
     form: str = "spec"
     ignore_verdict: bool = False
+    ssd_path: str | None = None
 
     @property
     def minor(self) -> int:
@@ -97,10 +101,19 @@ class Export:
     def serve(self) -> str:
         """The command that starts the server."""
         words = ["vllm", "serve", self.target.model]
+        if self._needs_seed:
+            words.insert(0, "PYTHONHASHSEED=0")
         words += ["--block-size", str(self.target.block_tokens)]
         if self.kv_transfer_config is not None:
             words += ["--kv-transfer-config", self.json]
         return shlex.join(words)
+
+    @property
+    def _needs_seed(self) -> bool:
+        """Whether another process would find nothing of what this one stores."""
+        config = self.kv_transfer_config or {}
+        hotset = config.get("kv_connector_extra_config", {}).get("hotset", {})
+        return "ssd" in hotset and needs_seed(self.target.minor)
 
 
 def export_tuned(tuned: TunedFile, target: Target) -> Export:
@@ -116,26 +129,26 @@ def export_tuned(tuned: TunedFile, target: Target) -> Export:
     deployed = tuned.verdict == DEPLOY or target.ignore_verdict
     if tuned.verdict == NO_OFFLOAD and not deployed:
         return Export(None, target, notes)
+    ssd = tuned_ssd(tuned, deployed, target.ssd_path, notes)
+    _refuse_needless_path(ssd, target)
     extra: dict[str, Any] = {
-        "cpu_bytes_to_use": _cpu_bytes(tuned.cpu_bytes, target),
+        "cpu_bytes_to_use": _tuned_bytes(tuned, deployed, target, notes),
         "block_size": tuned.chunk_tokens,
     }
-    if tuned.cpu_bytes is not None and extra["cpu_bytes_to_use"] != tuned.cpu_bytes:
-        notes.append(
-            f"tuned for {tuned.cpu_bytes} bytes, exported for "
-            f"{extra['cpu_bytes_to_use']}"
-        )
     if not deployed:
-        notes.append("vLLM's own LRU: hotset is not needed for it")
-        return _checked(extra, target, notes)
+        if ssd is None:
+            notes.append("vLLM's own LRU: hotset is not needed for it")
+            return _checked(extra, target, notes)
+        notes.append("LRU in both tiers, whose sizes are those that were given")
+        chosen = _chosen("lru", None, ssd, target)
+        return _checked({**extra, **chosen}, target, notes)
     if tuned.engine == "none":
         notes.append("tuned for a plain cache (engine none): no engine's rules applied")
     elif tuned.engine.split(".")[:2] != target.engine.split(".")[:2]:
         notes.append(f"tuned for {tuned.engine}, exported for {target.engine}")
         _refuse_other_counting(tuned, target)
-    return _checked(
-        {**extra, **_chosen(tuned.policy, tuned.admission, target)}, target, notes
-    )
+    chosen = _chosen(tuned.policy, tuned.admission, ssd, target)
+    return _checked({**extra, **chosen}, target, notes)
 
 
 def export_translated(old: Translation, target: Target) -> Export:
@@ -149,8 +162,30 @@ def export_translated(old: Translation, target: Target) -> Export:
     extra = dict(old.extra)
     if target.cpu_bytes is not None or "cpu_bytes_to_use" not in extra:
         extra["cpu_bytes_to_use"] = _cpu_bytes(None, target)
-    chosen = _chosen(old.policy, old.admission, target)
+    ssd = None if old.ssd is None else {**old.ssd}
+    _refuse_needless_path(ssd, target)
+    if ssd is not None and target.ssd_path is not None:
+        ssd["path"] = target.ssd_path
+    chosen = _chosen(old.policy, old.admission, ssd, target)
     return _checked({**extra, **chosen}, target, list(old.notes))
+
+
+def _refuse_needless_path(ssd: Any, target: Target) -> None:
+    if ssd is None and target.ssd_path is not None:
+        raise PolicyError("--ssd-path: the file has no SSD tier")
+
+
+def _tuned_bytes(
+    tuned: TunedFile, deployed: bool, target: Target, notes: list[str]
+) -> int:
+    """Return the size of the CPU tier; where RAM was given up for SSD, what is left."""
+    known = tuned.cpu_bytes
+    if deployed and tuned.ssd is not None:
+        known = tuned.ssd.get("cpu_bytes", known)
+    found = _cpu_bytes(known, target)
+    if known is not None and found != known:
+        notes.append(f"tuned for {known} bytes, exported for {found}")
+    return found
 
 
 def _cpu_bytes(known: int | None, target: Target) -> int:
@@ -174,13 +209,19 @@ def _refuse_other_counting(tuned: TunedFile, target: Target) -> None:
         )
 
 
-def _chosen(policy: Any, admission: Any, target: Target) -> dict[str, Any]:
-    """Return the keys that choose policy and admission."""
+def _chosen(policy: Any, admission: Any, ssd: Any, target: Target) -> dict[str, Any]:
+    """Return the keys that choose policy, admission and SSD tier."""
     if target.form == "policy":
+        if ssd is not None:
+            raise PolicyError(
+                "--form policy: an SSD tier needs hotset's spec; use --form spec"
+            )
         return _by_name(policy, admission, target)
     hotset = {"policy": policy}
     if admission is not None:
         hotset["admission"] = admission
+    if ssd is not None:
+        hotset["ssd"] = ssd
     return {
         "spec_name": SPEC_NAME,
         "spec_module_path": SPEC_MODULE,

@@ -70,6 +70,15 @@ def export(
             "--ignore-verdict", help="Export the best found, whatever the verdict."
         ),
     ] = False,
+    ssd_path: Annotated[
+        str | None,
+        typer.Option(
+            "--ssd-path",
+            metavar="DIR",
+            help="Folder of the SSD tier, where the file has one; it is made if its "
+            "parent is there.",
+        ),
+    ] = None,
     part: Annotated[
         PartChoice, typer.Option("--print", help="Print both, or one alone.")
     ] = PartChoice.BOTH,
@@ -92,7 +101,9 @@ def export(
     wanted = engine or ("none" if read is None else read.engine)
     if wanted == "none":
         raise PolicyError("--engine: needed, since the file is for no vLLM")
-    target = Target(wanted, model, block_size, cpu_bytes, form.value, ignore_verdict)
+    target = Target(
+        wanted, model, block_size, cpu_bytes, form.value, ignore_verdict, ssd_path
+    )
     _ = target.minor  # refuses other engines
     if read is not None:
         made = export_tuned(read, target)

@@ -8,9 +8,11 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from hotset.adapter.evoke import evoke_policy
+from hotset.adapter.export_ssd import demoted_ssd
 from hotset.adapter.stock_keys import STOCK_KEYS
 from hotset.policies.errors import PolicyError
 from hotset.policies.registry import ADMISSIONS, POLICIES
@@ -18,15 +20,12 @@ from hotset.policies.request import SOURCE_TYPES
 
 _EVOKE, _MARCONI = "evoke-vllm", "vllm-marconi-offload"
 _INERT_OF_EVOKE = ("w_attention", "w_coherence")
-_OWN_POOL = "the SSD tier's files and index are hotset's own"
 _DROPPED_OF_MARCONI = {
     "cpu_pool_path": "vLLM keeps its CPU tier in memory of its own, not in files",
     "cpu_bytes_to_use_per_rank": "vLLM's cpu_bytes_to_use covers all ranks; give --cpu",
-    "l2_pool_path": 'name a folder in "hotset": {"ssd": {"path": ...}}; '
-    "what is in the old one cannot be read",
-    "l2_bytes_to_use": 'name the size in "hotset": {"ssd": {"max_bytes": ...}}',
-    "l2_manifest_save_interval_s": _OWN_POOL,
-    "l2_mirror_batch_size": _OWN_POOL,
+    "l2_manifest_save_interval_s": "each chunk on SSD is durable before it is found",
+    "l2_mirror_batch_size": 'ssd.mode="write-through" keeps what RAM holds over a '
+    'restart, "demote" what it evicted',
     "lazy_offload": "vLLM stores blocks as prefill fills them",
 }
 
@@ -41,6 +40,8 @@ class Translation:
         Whose it was.
     policy, admission : JSON objects or None
         What runs; None leaves it to vLLM's own keys.
+    ssd : JSON object or None
+        The SSD tier.
     extra : dict
         Keys of ``kv_connector_extra_config`` that stay.
     notes : list of str
@@ -50,6 +51,7 @@ class Translation:
     source: str
     policy: Any = None
     admission: Any = None
+    ssd: dict[str, Any] | None = None
     extra: dict[str, Any] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -188,12 +190,48 @@ def _from_marconi(outer: Mapping[str, Any], extra: Mapping[str, Any]) -> Transla
         text = f"threshold:{texts['admission_threshold']}"
         _, rule = ADMISSIONS.parse(text)
         found.admission = text if getattr(rule, "min_count", 0) > 1 else "always"
+    path, size = _second_tier(extra)
+    if path and size > 0:
+        found.ssd = demoted_ssd(str(Path(path, "hotset")), size, found.policy)
     _outer_keys(found, outer)
     for key, value in extra.items():
         _marconi_key(found, key, value, is_scored)
+    if found.ssd is not None:
+        found.notes.append(
+            "ssd.mode: demote: what the CPU tier evicts is written, in the order of "
+            "the same policy"
+        )
     if "eviction_policy" not in extra:
         found.notes.append(f"eviction_policy: not given, which is lru in {_MARCONI}")
     return found
+
+
+def _second_tier(extra: Mapping[str, Any]) -> tuple[str, int]:
+    """Return folder and bytes of the second tier; it needs both."""
+    path, size = extra.get("l2_pool_path") or "", extra.get("l2_bytes_to_use") or 0
+    if not isinstance(path, str):
+        raise PolicyError(f"l2_pool_path is {path!r}: a folder is needed")
+    try:
+        return path, int(size)
+    except (TypeError, ValueError, OverflowError):
+        raise PolicyError(
+            f"l2_bytes_to_use is {size!r}: a whole number of bytes is needed"
+        ) from None
+
+
+def _l2_key(found: Translation, key: str) -> None:
+    if found.ssd is None:
+        found.dropped(key, f"{_MARCONI} has a second tier with folder and size alone")
+    elif key == "l2_pool_path":
+        found.became(
+            key,
+            f"ssd.path {found.ssd['path']}, which begins empty; what is in the old "
+            f"folder cannot be read and is yours to remove",
+        )
+    else:
+        found.became(
+            key, "ssd.max_bytes, over all engines of the folder, the index included"
+        )
 
 
 def _marconi_key(found: Translation, key: str, value: Any, is_scored: bool) -> None:
@@ -220,6 +258,8 @@ def _marconi_key(found: Translation, key: str, value: Any, is_scored: bool) -> N
             )
         else:
             found.became(key, f"policy.{name}")
+    elif key in ("l2_pool_path", "l2_bytes_to_use"):
+        _l2_key(found, key)
     elif key in _DROPPED_OF_MARCONI:
         found.dropped(key, _DROPPED_OF_MARCONI[key])
     else:

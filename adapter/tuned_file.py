@@ -37,6 +37,8 @@ class TunedFile:
         Tokens of the cached unit.
     cpu_bytes : int or None
         Size of the tier, where it is known in bytes.
+    ssd : mapping or None
+        What the best makes of RAM and SSD, where the search had an SSD tier.
     """
 
     path: str
@@ -47,6 +49,7 @@ class TunedFile:
     engine: str
     chunk_tokens: int
     cpu_bytes: int | None
+    ssd: Mapping[str, Any] | None = None
 
     @property
     def chosen(self) -> tuple[Any, Any]:
@@ -81,9 +84,12 @@ def read_tuned(path: str) -> TunedFile:
             engine=str(values["engine"]["name"]),
             chunk_tokens=int(values["engine"]["chunk_tokens"]),
             cpu_bytes=values["cpu"]["bytes"],
+            ssd=values.get("ssd"),
         )
     except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise PolicyError(f"{path}: incomplete: {error!r}") from None
+    if not isinstance(found.ssd, Mapping | None):
+        raise PolicyError(f'{path}: "ssd" is {found.ssd!r}: an object is needed')
     if found.verdict not in (DEPLOY, KEEP_LRU, NO_OFFLOAD):
         raise PolicyError(
             f"{path}: verdict {found.verdict!r}: allowed are {DEPLOY}, {KEEP_LRU} and "

@@ -141,7 +141,8 @@ class TuneResult:
         if self.best.candidate.tiers is not None:
             found.append(
                 "a server takes the sizes of its tiers and what is written to the SSD "
-                'from its own configuration: set there what "ssd" says here'
+                'from its own configuration: set there what "ssd" says here, as '
+                "hotset export prints it"
             )
         found += [f"at an end of its range: {each}" for each in self.at_bounds]
         losing = sum(split.gain < 0 for split in self.splits)

@@ -105,8 +105,11 @@ def _ssd(result: TuneResult) -> dict[str, Any]:
     best = result.best.candidate
     cpu_blocks, ssd = evaluator.divided(best)
     assert ssd is not None
+    _, given = evaluator.divided(dataclasses.replace(best, tiers=None))
+    assert given is not None
     block_bytes = evaluator.trace.block_tokens * (_token_bytes(plan) or 0)
     blocks = int(ssd.size.amount)
+    limit = ssd.writes_per_day
     return {
         "ssd": {
             **plan.tiers.as_json(),
@@ -116,6 +119,8 @@ def _ssd(result: TuneResult) -> dict[str, Any]:
             "cpu_bytes": cpu_blocks * block_bytes,
             "blocks": blocks,
             "bytes": blocks * block_bytes,
+            "given_bytes": int(given.size.amount) * block_bytes,
+            "writes_per_day_bytes": None if limit is None else int(limit.amount),
         }
     }
 

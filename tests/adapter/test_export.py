@@ -4,11 +4,14 @@ import json
 import shlex
 
 import pytest
-from support.tuned_files import OLD_EVOKE, OLD_MARCONI, tuned_file
+from support.tuned_files import OLD_EVOKE, OLD_MARCONI, TUNED_SSD, tuned_file
 
 from hotset.adapter.config import read_config
+from hotset.adapter.errors import AdapterError
 from hotset.adapter.export import Target, export_translated, export_tuned
 from hotset.adapter.foreign import translate
+from hotset.adapter.ssd.files import OsFiles
+from hotset.adapter.ssd.quota import Quota
 from hotset.adapter.tuned_file import read_tuned
 from hotset.policies import PolicyError
 
@@ -114,6 +117,103 @@ def test_a_policy_by_name(tmp_path):
     assert "spec_name" not in extra
 
 
+def extra_of(made):
+    """The part that the adapter reads, and what it makes of it."""
+    extra = made.kv_transfer_config["kv_connector_extra_config"]
+    return extra, read_config(extra, {})
+
+
+def test_a_tuned_ssd_tier_is_what_the_server_gets(tmp_path):
+    made = export(
+        tmp_path / "t", target(cpu_bytes=None, ssd_path="/mnt/kv"), ssd=TUNED_SSD,
+        cpu_bytes=5 << 30,
+    )  # fmt: skip
+    extra, config = extra_of(made)
+    assert extra["cpu_bytes_to_use"] == 1 << 30  # what is left of it
+    assert config.ssd.path == "/mnt/kv"
+    assert config.ssd.max_bytes == 100 << 30
+    assert config.ssd.writes_per_day_bytes == 2 * 10**12
+    assert config.ssd.describe().endswith(
+        "demote, policy guard:distance=104,growth=5.22, admission "
+        "threshold:min_count=3,count=lookup, 2000000000000 bytes written a day"
+    )
+    assert not made.serve.startswith("PYTHONHASHSEED")
+    old = export(tmp_path / "t", target("vllm-0.28"), ssd=TUNED_SSD)
+    assert old.serve.startswith("PYTHONHASHSEED=0 vllm serve ")
+
+
+def test_an_ssd_tier_and_other_verdicts(tmp_path):
+    made = export(
+        tmp_path / "t", target(cpu_bytes=None, ssd_path="/mnt/kv"), ssd=TUNED_SSD,
+        cpu_bytes=5 << 30, verdict="keep-lru",
+    )  # fmt: skip
+    extra, config = extra_of(made)
+    assert extra["cpu_bytes_to_use"] == 5 << 30
+    assert (config.policy.name, config.ssd.choice.policy.name) == ("lru", "lru")
+    assert (config.ssd.mode, config.ssd.max_bytes) == ("write-through", 40 << 30)
+    assert config.ssd.choice.admission.name == "always"
+    none = export(tmp_path / "t", ssd=TUNED_SSD, verdict="offload-does-not-pay")
+    assert none.json == "null"
+
+
+def test_a_folder_that_nobody_named_is_not_served(tmp_path):
+    made = export(tmp_path / "t", ssd=TUNED_SSD)
+    path = extra_of(made)[1].ssd.path
+    assert any(note.startswith("--ssd-path: not given: put a") for note in made.notes)
+    with pytest.raises(AdapterError, match="No such file"):
+        Quota(OsFiles(), path, 1 << 30, 0)
+
+
+@pytest.mark.parametrize(
+    ("settings", "changes", "said"),
+    [
+        ({"form": "policy"}, {"ssd": TUNED_SSD, "policy": {"name": "sieve"}},
+         "an SSD tier needs hotset's spec"),
+        ({"ssd_path": "/mnt"}, {}, "--ssd-path: the file has no SSD tier"),
+        ({"ssd_path": "/mnt"}, {"verdict": "keep-lru"}, "has no SSD tier"),
+        ({}, {"ssd": {"bytes": 1 << 30}}, "\"ssd\" is incomplete"),
+        ({}, {"ssd": {**TUNED_SSD, "bytes": "many"}}, "\"max_bytes\" is 'many'"),
+        ({}, {"ssd": [1]}, "\"ssd\" is \\[1\\]: an object"),
+    ],
+)  # fmt: skip
+def test_ssd_tiers_that_are_refused(settings, changes, said, tmp_path):
+    with pytest.raises(PolicyError, match=said):
+        export(tmp_path / "t", target(**settings), **changes)
+
+
+def test_marconis_second_tier():
+    found = translate(OLD_MARCONI, "old")
+    extra, config = extra_of(export_translated(found, target(cpu_bytes=None)))
+    assert config.ssd.path == "/kvcache/l2/hotset"
+    assert (config.ssd.max_bytes, config.ssd.mode) == (322122547200, "demote")
+    assert config.ssd.choice.describe() == config.choice.describe()
+    moved, config = extra_of(export_translated(found, target(ssd_path="/mnt/kv")))
+    assert config.ssd.path == "/mnt/kv"
+    del moved["hotset"]["ssd"]["path"], extra["hotset"]["ssd"]["path"]
+    assert moved["hotset"] == extra["hotset"]
+
+
+def test_marconis_admission_is_that_of_its_first_tier():
+    given = OLD_MARCONI["kv_connector_extra_config"]
+    old = {"kv_connector_extra_config": {**given, "admission_threshold": 3}}
+    _, config = extra_of(export_translated(translate(old, "old"), target()))
+    assert config.params.admission_threshold == 3
+    assert config.ssd.choice.params.admission_threshold == 1
+    lru = {"kv_connector_extra_config": {**given, "eviction_policy": "lru"}}
+    _, config = extra_of(export_translated(translate(lru, "old"), target()))
+    assert config.ssd.choice.describe() == "policy lru, admission always"
+
+
+@pytest.mark.parametrize(
+    "change", [{"l2_pool_path": None}, {"l2_bytes_to_use": 0}, {"l2_bytes_to_use": -1}]
+)
+def test_half_of_a_second_tier_is_none(change):
+    given = {**OLD_MARCONI["kv_connector_extra_config"], **change}
+    found = translate({"kv_connector_extra_config": given}, "old")
+    assert found.ssd is None
+    assert any(note.startswith("l2_bytes_to_use: dropped") for note in found.notes)
+
+
 @pytest.mark.parametrize("old", [OLD_EVOKE, OLD_MARCONI])
 def test_every_key_of_an_old_configuration_is_named(old):
     notes = translate(old, "old.json").notes
@@ -172,6 +272,8 @@ def test_marconis_lru_keeps_its_admission():
         ({"evoke": {"w_recency": "much", "w_reus": 1}}, "a number is needed"),
         ({"eviction_decay": -1, "eviction_policy": "marconi"}, "0 to 100"),
         ({"eviction_decay": 0, "admission_threshold": "x"}, "a whole number is needed"),
+        ({"eviction_decay": 0, "l2_bytes_to_use": "1T"}, "whole number of bytes"),
+        ({"eviction_decay": 0, "l2_pool_path": 7}, "l2_pool_path is 7: a folder"),
     ],
 )
 def test_old_configurations_that_are_wrong(old, said):

@@ -99,7 +99,18 @@ def test_the_answer_is_what_simulate_says_of_it(tmp_path):
     given = told["cpu"]["blocks"]
     assert ssd["blocks"] == given + 20 * (given - ssd["cpu_blocks"])
     assert ssd["bytes"] == ssd["blocks"] * 512 * 327_680
+    assert ssd["given_bytes"] == given * 512 * 327_680
+    assert ssd["writes_per_day_bytes"] is None
     assert any("from its own configuration" in each for each in told["warnings"])
+    shown = call(
+        "export", out, "--engine=vllm-0.33", "--ssd-path=/mnt/kv", "--ignore-verdict",
+        "--print=json",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    exported = json.loads(shown.stdout)["kv_connector_extra_config"]
+    assert exported["cpu_bytes_to_use"] == ssd["cpu_bytes"]
+    assert exported["hotset"]["ssd"]["max_bytes"] == ssd["bytes"]
+    assert exported["hotset"]["ssd"]["mode"] == ssd["mode"]
     rule = "always"
     if tiers["min_count"] > 1:
         rule = f"threshold:min_count={tiers['min_count']}"

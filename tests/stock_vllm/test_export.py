@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.trees import python
-from support.tuned_files import OLD_EVOKE, OLD_MARCONI, tuned_file
+from support.tuned_files import OLD_EVOKE, OLD_MARCONI, TUNED_SSD, tuned_file
 
 from hotset.adapter.export import Target, export_translated, export_tuned
 from hotset.adapter.foreign import translate
@@ -20,7 +20,13 @@ CHUNK_BYTES = 16 * 4096  # 512 tokens of the tests' model
 def loaded(version, exports, folder):
     """What that vLLM's factory makes of exports."""
     configs = json.dumps([each.kv_transfer_config for each in exports])
-    done = python(version, ["-m", "support.export_check"], folder, stdin=configs)
+    done = python(
+        version,
+        ["-m", "support.export_check"],
+        folder,
+        stdin=configs,
+        PYTHONHASHSEED="0",
+    )
     lines = [line[2:] for line in done.stdout.splitlines() if line.startswith("> ")]
     return [json.loads(line) for line in lines]
 
@@ -38,17 +44,24 @@ def test_every_form_loads(version, tmp_path):
         tuned_file(tmp_path / "c.json", policy={"name": "lru"},
                    admission={"name": "threshold", "min_count": 3})
     )  # fmt: skip
+    two_tiers = read_tuned(
+        tuned_file(tmp_path / "d.json", ssd={**TUNED_SSD, "bytes": 1 << 22})
+    )
     wanted = target(version)
+    behind = target(version, ssd_path=str(tmp_path / "ssd"))
     exports = [
         export_tuned(deploy, wanted),
         export_tuned(keep, wanted),
         export_tuned(counted, wanted),
         export_translated(translate(OLD_EVOKE, "old"), wanted),
-        export_translated(translate(OLD_MARCONI, "old"), wanted),
+        export_translated(
+            translate(OLD_MARCONI, "old"), behind(version, tmp_path / "e")
+        ),
+        export_tuned(two_tiers, behind(version, tmp_path / "f")),
     ]
     found = loaded(version, exports, tmp_path)
     assert [each.get("error") for each in found] == [None] * len(exports)
-    ours, stock, threshold, evoke, marconi = found
+    ours, stock, threshold, evoke, marconi, tiers = found
     assert ours["policy"] == "guard:distance=104,growth=5.22"
     assert ours["spec"] == "HotsetOffloadingSpec"
     assert ours["blocks_per_chunk"] == 16
@@ -58,6 +71,8 @@ def test_every_form_loads(version, tmp_path):
     assert threshold["policy"] == "lru"
     assert evoke["policy"].startswith("relevance")
     assert marconi["policy"] == "marconi:decay=0.005"
+    assert tiers["policy"] == "guard:distance=104,growth=5.22"
+    assert marconi["spec"] == tiers["spec"] == "HotsetSsdSpec"
 
 
 @pytest.mark.parametrize("version", ["0.28.0", "0.32.0", "0.33.0"])

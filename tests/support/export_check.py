@@ -15,19 +15,30 @@ from hotset.adapter import compat
 from hotset.adapter.plugin import register
 
 
-def made(given):
-    """What the factory makes of a configuration."""
-    config = vllm_config({})
-    config.kv_transfer_config = KVTransferConfig(**given)
-    caches = kv_cache_config(64)
-    arguments = (config, caches)
-    if compat.has_blocks_per_chunk():
+class Connector:
+    """Makes a spec as vLLM's connector does, which has the engine's configuration."""
+
+    def __init__(self, given):
+        self._vllm_config = vllm_config({})
+        self._vllm_config.kv_transfer_config = KVTransferConfig(**given)
+
+    def make_spec(self):
+        """The spec, by vLLM's factory."""
+        config, caches = self._vllm_config, kv_cache_config(64)
+        if not compat.has_blocks_per_chunk():
+            return OffloadingSpecFactory.create_spec(config, caches)
         from vllm.distributed.kv_transfer.kv_connector.v1.offloading import (
             config as offloading_config,
         )
 
-        arguments = (offloading_config.build_offloading_config(config, caches),)
-    spec = OffloadingSpecFactory.create_spec(*arguments)
+        return OffloadingSpecFactory.create_spec(
+            offloading_config.build_offloading_config(config, caches)
+        )
+
+
+def made(given):
+    """What the factory makes of a configuration."""
+    spec = Connector(given).make_spec()
     manager = spec.get_manager()
     holder = manager if hasattr(manager, "driver") else manager._policy
     told = {

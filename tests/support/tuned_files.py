@@ -41,6 +41,22 @@ OLD_MARCONI = {
 }
 
 
+TUNED_SSD = {
+    "asked": "1TiB",
+    "per_ram": 20.0,
+    "writes_per_day": "2tb",
+    "searched": ["ram_share", "mode", "min_count"],
+    "mode": "demote",
+    "min_count": 3,
+    "cpu_blocks": 30,
+    "cpu_bytes": 1 << 30,
+    "blocks": 3000,
+    "bytes": 100 << 30,
+    "given_bytes": 40 << 30,
+    "writes_per_day_bytes": 2 * 10**12,
+}
+
+
 def tuned_file(path, **changes):
     """Write a file with the keys that a server reads; return its name."""
     values = {
