@@ -27,16 +27,12 @@ from typing import Any
 from hotset.adapter.live import Live
 from hotset.adapter.ssd.cache import SsdCache
 from hotset.adapter.ssd.config import DEMOTE, WRITE_THROUGH
+from hotset.adapter.ssd.short_steps import ShortSteps
 from hotset.adapter.ssd.tier_jobs import LOAD, PINNED, SPARE, InSsd, Promotion, TierJob
 from hotset.adapter.ssd.tier_rows import TierRows
 from hotset.policies.driver import PolicyDriver
 from hotset.policies.outcomes import Status, Stored
 from hotset.policies.request import Request
-
-# An engine that has nothing to do but wait for a promotion takes steps so fast that the
-# threads which read never get Python's lock: it releases the lock and has it back
-# before they are awake. A step that short gives them this long.
-_SHORT_STEP_S, _PAUSE_S = 0.001, 0.0001
 
 
 class SsdTier:
@@ -85,7 +81,7 @@ class SsdTier:
         self._wanted: dict[int, Promotion] = {}  # by the identity of the request
         self._coming: dict[bytes, bool] = {}  # key to whether it is given up
         self._step = 0
-        self._ended_s = 0.0  # when the last step did
+        self._short_steps = ShortSteps()
         self._steps_of_flush = 0
 
     @property
@@ -332,9 +328,7 @@ class SsdTier:
     def end_step(self) -> None:
         """Note that a step has ended."""
         self._step += 1
-        if self._coming and time.monotonic() - self._ended_s < _SHORT_STEP_S:
-            time.sleep(_PAUSE_S)
-        self._ended_s = time.monotonic()
+        self._short_steps.end_step(is_waiting=bool(self._coming))
         self._steps_of_flush = max(0, self._steps_of_flush - 1)
 
     def _settle(

@@ -20,6 +20,7 @@ from hotset.adapter.compat import base
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd.cache import SsdCache
 from hotset.adapter.ssd.config import SsdConfig
+from hotset.adapter.ssd.short_steps import ShortSteps
 from hotset.adapter.ssd.vllm_spec import namespace_of
 from hotset.policies.request import Request
 
@@ -72,6 +73,7 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
         self._left: dict[int, int] = {}
         self._loaded: dict[int, list[Any]] = {}
         self._failed: set[int] = set()
+        self._short_steps = ShortSteps()
         compat.LOG.info("hotset: SSD tier, %s", config.describe())
 
     def lookup(self, key: Any, req_context: Any) -> Any:
@@ -100,7 +102,7 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
         self._begin(job, len(keys))
 
     def get_finished_jobs(self) -> Iterable[Any]:
-        """Return the jobs that are over since the last call."""
+        """Return the jobs that are over since the last call; each step has one."""
         for report in self.cache.finished():
             job = report.job
             if job not in self._left:
@@ -112,6 +114,7 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
                 self._failed.add(job)
             if self._left[job] <= 0:
                 self._end(job)
+        self._short_steps.end_step(is_waiting=bool(self._loaded))
         done, self._done = self._done, []
         return done
 

@@ -54,10 +54,8 @@ def test_every_form_loads(version, tmp_path):
         export_tuned(keep, wanted),
         export_tuned(counted, wanted),
         export_translated(translate(OLD_EVOKE, "old"), wanted),
-        export_translated(
-            translate(OLD_MARCONI, "old"), behind(version, tmp_path / "e")
-        ),
-        export_tuned(two_tiers, behind(version, tmp_path / "f")),
+        export_translated(translate(OLD_MARCONI, "old"), behind),
+        export_tuned(two_tiers, target(version, ssd_path=str(tmp_path / "two"))),
     ]
     found = loaded(version, exports, tmp_path)
     assert [each.get("error") for each in found] == [None] * len(exports)

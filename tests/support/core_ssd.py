@@ -26,6 +26,7 @@ from hotset.adapter import compat
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd import vllm_spec, vllm_tiering
 from hotset.adapter.ssd.jobs import JobDone
+from hotset.adapter.ssd.short_steps import ShortSteps
 from hotset.adapter.ssd.vllm_secondary import HotsetSsdTier
 
 WAIT_S = 60.0
@@ -587,8 +588,13 @@ def ssd_under_stock_tiering():
         tier.submit_store(job(1, keys[:4], range(4)))  # all there
         assert ended() == [(1, True)]
         assert tier.lookup(keys[3], context) is compat.HIT
+        pauses = []
+        tier._short_steps = ShortSteps(clock=lambda: 0.0, sleep=pauses.append)
+        finished, tier.cache.finished = tier.cache.finished, list
         tier.submit_load(job(2, keys[2:4], [6, 7]))
-        assert ended() == [(2, True)]
+        assert ended() == ended() == [] and len(pauses) == 1
+        tier.cache.finished = finished
+        assert ended() == [(2, True)] and not ended() and len(pauses) == 1
         assert rows[6].tolist() == [3] * PAGE
         assert rows[7].tolist() == [4] * PAGE
         tier.submit_load(job(3, keys[3:5], [4, 5]))
