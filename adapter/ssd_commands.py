@@ -82,12 +82,20 @@ def _describe(seen: Seen, now_s: float) -> dict[str, object]:
     }
 
 
+def _shown(text: object) -> str:
+    """Return a text of somebody's file as a terminal may show it."""
+    return "".join(
+        each if each.isprintable() else each.encode("unicode_escape").decode()
+        for each in str(text)
+    )
+
+
 def _say(seen: Seen, about: dict[str, object]) -> None:
     folder = seen.folder
     typer.echo(f"{folder.name}: {folder.used_bytes / _MIB:.1f} MiB")
     if folder.about is not None:
         fields = ", ".join(f"{k} {v}" for k, v in sorted(folder.about.fields.items()))
-        typer.echo(f"  {fields}")
+        typer.echo(f"  {_shown(fields)}")
     if seen.is_served:
         typer.echo("  served by a process now: its index is not read")
     elif seen.fault:

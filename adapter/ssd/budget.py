@@ -6,6 +6,11 @@ _DAY_S = 86_400.0
 _BURST = 1 / 24  # of a day's budget, at once
 
 
+def at_once(bytes_a_day: int) -> float:
+    """Return the bytes of a day's budget that may be written at once."""
+    return bytes_a_day * _BURST
+
+
 class WriteBudget:
     """A bucket that holds an hour's share and is filled with the rest over a day.
 
@@ -18,7 +23,7 @@ class WriteBudget:
     """
 
     def __init__(self, bytes_a_day: int, now_s: float) -> None:
-        self._burst = bytes_a_day * _BURST
+        self._burst = at_once(bytes_a_day)
         self._rate = bytes_a_day * (1 - _BURST) / _DAY_S
         self.level = self._burst
         self._now_s = now_s

@@ -31,6 +31,7 @@ from hotset.adapter.ssd.machine import Machine
 from hotset.adapter.ssd.namespace import Namespace
 from hotset.adapter.ssd.offers import Bounds, offer
 from hotset.adapter.ssd.restore import tell
+from hotset.adapter.ssd.slot import MAX_GENERATION, slot_bytes
 from hotset.adapter.ssd.start import Started, start
 from hotset.policies.driver import PolicyDriver
 from hotset.policies.request import Request
@@ -38,8 +39,7 @@ from hotset.policies.request import Request
 _LOG = logging.getLogger(__name__)
 
 LEVEL, LEVEL_AT, GENERATION = "budget_level", "budget_s", "generation"
-_FLUSH_USES, _FLUSH_S = 1024, 5.0
-_POLL_S = 0.001
+_FLUSH_USES, _FLUSH_S, _POLL_S = 1024, 5.0, 0.001
 
 
 class SsdCache:
@@ -104,6 +104,7 @@ class SsdCache:
         Raises AdapterError, one line that says why it cannot be served.
         """
         files = files or OsFiles()
+        config.check(slot_bytes(payload_bytes))
         started = start(config, namespace, payload_bytes, files)
         try:
             return cls(config, started, files, clock, wall)
@@ -381,7 +382,8 @@ class SsdCache:
         self._used = max((row.used for row in rows), default=0)
         self._generation = max((row.generation for row in rows), default=0)
         last = started.index.meta(GENERATION) or 0.0
-        self._generation = max(self._generation, int(last))
+        if 0 <= last < MAX_GENERATION:
+            self._generation = max(self._generation, int(last))
         self._budget = WriteBudget(self.config.writes_per_day_bytes, now_s)
         level, at_s = started.index.meta(LEVEL), started.index.meta(LEVEL_AT)
         if level is not None and at_s is not None:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from hotset.adapter.ssd.book import SlotBook, usable
 from hotset.adapter.ssd.breaker import Breaker
 from hotset.adapter.ssd.committer import Committer
-from hotset.adapter.ssd.files import OsFiles
+from hotset.adapter.ssd.files import OsFiles, is_same
 from hotset.adapter.ssd.pool import TransferPool
 from hotset.adapter.ssd.quota import PROBE, Quota
 from hotset.adapter.ssd.slot import PAGE
@@ -118,7 +118,7 @@ class Caretaker:
 
     def _look(self) -> None:
         here = os.path.join(self._quota.path, self._name)
-        vanished = not self._quota.is_there or not os.path.isdir(here)
+        vanished = not self._quota.is_there or not is_same(self._folder, here)
         if vanished and not self.is_vanished:
             self.is_vanished = True
             self._writes.open_now(f"{here} is gone")

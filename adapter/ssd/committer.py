@@ -28,6 +28,7 @@ _LOG = logging.getLogger(__name__)
 
 _TICK_S = 0.25
 _GATHER, _GATHER_S = 32, 0.01  # writes to a commit, and how long it waits for them
+_MOST_USES = 1 << 16  # that wait, about
 Use = tuple[int, float, int, int]  # used, used_s, slot, generation
 
 
@@ -108,7 +109,8 @@ class Committer:
         """Take rows that go, uses to note and numbers to keep."""
         with self._changed:
             self._gone += gone or ()
-            self._uses += uses or ()
+            if len(self._uses) < _MOST_USES:  # a disk that hangs does not take them
+                self._uses += uses or ()
             self._meta.update(meta or {})
             if gone or uses:
                 self._is_stuck = False

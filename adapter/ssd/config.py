@@ -6,11 +6,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from hotset.adapter.choice import read_admission, read_policy
+from hotset.adapter.errors import AdapterError
+from hotset.adapter.ssd.budget import at_once
 from hotset.adapter.units import read_bytes
 from hotset.policies.admission import ThresholdParams
 from hotset.policies.base import Params, known_names
@@ -105,6 +108,18 @@ class SsdConfig:
             return None
         return cls(choice=Choice(*policy, rule[0], _by_request(rule[1])), **read)
 
+    def check(self, slot_bytes: int) -> None:
+        """Raise AdapterError for limits that would let no slot of a size through."""
+        for key, most in (
+            ("queue_bytes", self.queue_bytes),
+            ("writes_per_day_bytes", int(at_once(self.writes_per_day_bytes))),
+        ):
+            if getattr(self, key) and most < slot_bytes:
+                raise AdapterError(
+                    f'SSD tier: "{key}" is {getattr(self, key)}, which lets {most} '
+                    f"bytes through at once: a chunk takes {slot_bytes}"
+                )
+
     def describe(self) -> str:
         """Return the effective configuration on one line."""
         budget = self.writes_per_day_bytes
@@ -128,9 +143,23 @@ def _by_request(params: Params) -> Params:
 
 
 def _path(value: Any, said: str, faults: list[str]) -> str:
-    if not isinstance(value, str) or not value or "\0" in value:
+    """Return a folder's whole name: a process may go to another folder later.
+
+    Without what ends it beside its name, since a slash there would follow a link.
+    """
+    if not isinstance(value, str) or not value or "\0" in value or not _encodes(value):
         faults.append(f"{said} is {value!r}: a folder is needed")
-    return str(value)
+        return str(value)
+    whole = value if os.path.isabs(value) else os.path.join(os.getcwd(), value)
+    return "/" + "/".join(part for part in whole.split("/") if part not in ("", "."))
+
+
+def _encodes(value: str) -> bool:
+    try:
+        os.fsencode(value)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _Bytes:

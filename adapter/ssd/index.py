@@ -12,6 +12,8 @@ slots and the cap, see `Bounds`.
 from __future__ import annotations
 
 import contextlib
+import errno
+import math
 import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,9 +21,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from hotset.adapter.ssd.files import OsFiles
-from hotset.adapter.ssd.slot import MAX_KEY_BYTES
+from hotset.adapter.ssd.slot import MAX_GENERATION, MAX_KEY_BYTES
 
 NAME = "index.db"
+FILES = (NAME, f"{NAME}-journal", f"{NAME}-shm", f"{NAME}-wal")
 _PAGE = 4096
 _FRAME = _PAGE + 24
 _ROW_BYTES = MAX_KEY_BYTES + 64
@@ -36,6 +39,7 @@ _SCHEMA = (
     "uses INTEGER NOT NULL, stored_s REAL NOT NULL, used_s REAL NOT NULL)",
 )
 
+TABLES = frozenset(_SCHEMA)
 _DELETE = "DELETE FROM slots WHERE slot = ? AND generation = ?"
 _INSERT = "INSERT OR REPLACE INTO slots VALUES (?, ?, ?, ?, ?, ?, ?, ?)"
 _USE = (
@@ -156,6 +160,8 @@ class Index:
             self._open(bounds)
         except sqlite3.DatabaseError as error:
             self.close()
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+                raise OSError(errno.EBUSY, "another process uses the index") from error
             raise IndexDamaged(str(error)) from error
         except IndexDamaged:
             self.close()
@@ -177,12 +183,15 @@ class Index:
             raise IndexDamaged(str(error)) from error
 
     def meta(self, name: str) -> float | None:
-        """Return a number that was kept by name."""
-        found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,))
-        row = found.fetchone()
+        """Return a number that was kept by name; None where there is no such."""
+        try:
+            found = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,))
+            row = found.fetchone()
+        except (sqlite3.DatabaseError, ValueError, OverflowError):
+            return None
         if row is None or not isinstance(row[0], (int, float)):
             return None
-        return float(row[0])
+        return float(row[0]) if math.isfinite(row[0]) else None
 
     def commit(
         self,
@@ -286,13 +295,13 @@ class Index:
         execute(f"PRAGMA max_page_count = {bounds.database_pages}")
         execute(f"PRAGMA wal_autocheckpoint = {bounds.wal_pages}")
         execute(f"PRAGMA journal_size_limit = {bounds.wal_bytes}")
-        made = {text for (text,) in execute("SELECT sql FROM sqlite_schema") if text}
+        made = tables_of(self._db)
         if not made:
             execute("BEGIN IMMEDIATE")
             for statement in _SCHEMA:
                 execute(statement)
             execute("COMMIT")
-        elif made != set(_SCHEMA):
+        elif made != TABLES:
             raise IndexDamaged("its tables are not ours")
         if execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
             raise IndexDamaged("it fails SQLite's check")
@@ -301,7 +310,7 @@ class Index:
     def _remove_strange_names(self) -> None:
         """Remove links where the database's files should be; they are not followed."""
         for name in os.listdir(self._folder_fd):
-            if name.startswith(NAME):
+            if name in FILES:
                 try:
                     fd = self._files.open(self._folder_fd, name)
                 except OSError:
@@ -312,13 +321,22 @@ class Index:
 
 def remove_index(files: OsFiles, folder_fd: int) -> None:
     """Remove a database with what belongs to it, the database first."""
-    for name in sorted(os.listdir(folder_fd)):
-        if name == NAME or name.startswith(f"{NAME}-"):
+    there = os.listdir(folder_fd)
+    for name in FILES:
+        if name in there:
             files.unlink(folder_fd, name)
+
+
+def tables_of(database: sqlite3.Connection) -> frozenset[str]:
+    """Return the statements that made a database's tables; `TABLES` are ours."""
+    found = database.execute("SELECT sql FROM sqlite_schema")
+    return frozenset(text for (text,) in found if text)
 
 
 def has_form(found: Sequence[object]) -> bool:
     """Return whether what a database gave has the form of a `Row`."""
+    if len(found) != len(Row._fields):
+        return False
     slot, key, *numbers = found
     generation, depth, used, uses, stored_s, used_s = numbers
     whole = (slot, generation, depth, used, uses)
@@ -327,7 +345,9 @@ def has_form(found: Sequence[object]) -> bool:
         and type(key) is bytes
         and 0 < len(key) <= MAX_KEY_BYTES
         and isinstance(depth, int)
+        and isinstance(generation, int)
         and depth < 1 << 31
+        and generation < MAX_GENERATION
         and all(
             isinstance(at, float) and abs(at) < float(_MOST)
             for at in (stored_s, used_s)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd.files import OsFiles, try_lock
-from hotset.adapter.ssd.index import NAME, Row, has_form
+from hotset.adapter.ssd.index import NAME, TABLES, Row, has_form, tables_of
 from hotset.adapter.ssd.quota import LOCK, Folder, Quota
 from hotset.adapter.ssd.slot import SlotForm
 from hotset.adapter.ssd.slot_files import SlotFiles
@@ -111,16 +111,20 @@ class Inspection:
     def look(self) -> list[Seen]:
         """Return the namespaces there, by name."""
         with self.quota.held():
-            return [self._look(folder) for folder in self.quota.folders()]
+            return [self._seen(folder) for folder in self.quota.folders()]
 
     def verify(self) -> Iterator[Checked]:
         """Read every block that an index names and check all of it."""
         for folder in self.quota.folders():
-            with self._locked(folder.name) as fd:
-                if fd is None:
-                    yield Checked(Seen(folder, is_served=True))
-                else:
-                    yield self._verify(folder, fd)
+            try:
+                with self._locked(folder.name) as fd:
+                    if fd is None:
+                        checked = Checked(Seen(folder, is_served=True))
+                    else:
+                        checked = self._verify(folder, fd)
+            except OSError as error:
+                checked = Checked(Seen(folder, is_served=False, fault=str(error)))
+            yield checked
 
     def clear(self) -> tuple[list[str], list[str]]:
         """Remove the namespaces that nobody serves; return those and the others.
@@ -131,7 +135,9 @@ class Inspection:
         kept: list[str] = []
         with self.quota.held():
             for folder in self.quota.folders():
-                gone = self.quota.remove(folder.name)
+                gone = self.quota.remove(folder.name) or not os.path.lexists(
+                    os.path.join(self.path, folder.name)
+                )
                 (removed if gone else kept).append(folder.name)
         return removed, kept
 
@@ -149,6 +155,12 @@ class Inspection:
                 self._files.close(lock)
         finally:
             self._files.close(folder)
+
+    def _seen(self, folder: Folder) -> Seen:
+        try:
+            return self._look(folder)
+        except OSError as error:
+            return Seen(folder, is_served=False, fault=str(error))
 
     def _look(self, folder: Folder) -> Seen:
         with self._locked(folder.name) as fd:
@@ -174,6 +186,8 @@ class Inspection:
             form = SlotForm(bytes.fromhex(about.digest), about.payload_bytes)
         except (ValueError, AssertionError):
             return None, None
+        if form.slot_bytes != about.slot_bytes:
+            return None, None
         slots = SlotFiles(self._files, fd, form.slot_bytes, about.slots_per_file)
         slots.open_all(may_remove=False)
         return slots, form
@@ -189,6 +203,9 @@ class Inspection:
             try:
                 database.execute("PRAGMA trusted_schema = OFF")
                 database.execute("PRAGMA locking_mode = EXCLUSIVE")
+                if tables_of(database) != TABLES:
+                    seen.fault = "its index has other tables"
+                    return
                 found = database.execute("SELECT * FROM slots").fetchall()
             finally:
                 database.close()

@@ -10,6 +10,7 @@ room, the one used longest ago first. Files that are not hotset's are never touc
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import re
@@ -20,13 +21,14 @@ from dataclasses import asdict, dataclass, field
 
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd.files import OsFiles, is_same, locked, try_lock
-from hotset.adapter.ssd.index import NAME as INDEX
+from hotset.adapter.ssd.index import FILES as INDEX_FILES
 from hotset.adapter.ssd.slot_files import file_number
 
 PATH_LOCK = "hotset.lock"
 LOCK, ABOUT, PROBE = "lock", "about.json", "probe"
 _FOLDER = re.compile(r"hotset-[0-9a-f]{32}")
 _MAX_ABOUT_BYTES = 1 << 16
+_MOST_FILE_BYTES = 1 << 48
 _FIXED = (LOCK, ABOUT, PROBE)
 
 
@@ -87,6 +89,7 @@ def read_about(files: OsFiles, folder: int) -> About | None:
         return None
     sizes = (about.payload_bytes, about.slot_bytes, about.slots_per_file)
     fits = all(type(size) is int and 0 < size < 1 << 48 for size in sizes)
+    fits = fits and about.slot_bytes * about.slots_per_file <= _MOST_FILE_BYTES
     fits = fits and type(about.index_bytes) is int and 0 <= about.index_bytes < 1 << 48
     fits = fits and isinstance(about.digest, str) and isinstance(about.fields, dict)
     return about if fits and type(about.format) is int else None
@@ -99,7 +102,8 @@ def write_about(files: OsFiles, folder: int, about: About) -> None:
         files.unlink(folder, made)
     fd = files.open(folder, made, create=True)
     try:
-        files.write(fd, memoryview(text), 0)
+        if files.write(fd, memoryview(text), 0) != len(text):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), made)
         files.sync(fd)
     finally:
         files.close(fd)
@@ -112,8 +116,7 @@ def is_ours(name: str) -> bool:
     return (
         name in _FIXED
         or name == f"{ABOUT}.new"
-        or name == INDEX
-        or name.startswith(f"{INDEX}-")
+        or name in INDEX_FILES
         or file_number(name) is not None
     )
 
@@ -181,8 +184,12 @@ class Quota:
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the path's lock: nobody else grows meanwhile."""
-        with locked(self._lock):
-            yield
+        while True:
+            with locked(self._lock):
+                if not self._is_replaced():
+                    yield
+                    return
+            self._renew_lock()
 
     def free_bytes(self) -> int:
         """Return the free bytes above the floor; negative below it."""
@@ -261,6 +268,21 @@ class Quota:
 
     # Inside
 
+    def _is_replaced(self) -> bool:
+        """Whether the path has another lock by now, or none, and can have one."""
+        mine = os.fstat(self._lock)
+        try:
+            there = os.stat(PATH_LOCK, dir_fd=self.folder, follow_symlinks=False)
+        except OSError:
+            # In a folder that is gone there is nobody to keep out.
+            return os.fstat(self.folder).st_nlink > 0
+        return (there.st_dev, there.st_ino) != (mine.st_dev, mine.st_ino)
+
+    def _renew_lock(self) -> None:
+        fresh = self._files.open(self.folder, PATH_LOCK, create=True)
+        self._files.close(self._lock)
+        self._lock = fresh
+
     def _is_idle(self, name: str) -> bool:
         try:
             folder = self._files.open_folder(os.path.join(self.path, name))
@@ -293,7 +315,7 @@ class Quota:
                         continue
                     size = max(found.st_size, found.st_blocks * 512)
                     used += size
-                    if item.startswith(INDEX):
+                    if item in INDEX_FILES:
                         index += size
                     if item == LOCK:
                         used_s = found.st_mtime

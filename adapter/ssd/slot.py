@@ -24,6 +24,7 @@ from hotset.adapter.ssd.namespace import DIGEST_BYTES, FORMAT_VERSION
 PAGE = 4096
 HEADER_BYTES = 512
 MAX_KEY_BYTES = 64
+MAX_GENERATION = 1 << 47  # of what is read; this process may count on from there
 _MAGIC = b"hotsetKV"
 _CHECKSUM = struct.Struct("<Q")
 _FIELDS = struct.Struct("<8sHHHHQQQ32s")
@@ -110,7 +111,7 @@ class SlotForm:
             return None
         if digest != self.digest or length != self.payload_bytes:
             return None
-        if not 0 < key_bytes <= MAX_KEY_BYTES or number >> 62:
+        if not 0 < key_bytes <= MAX_KEY_BYTES or number >= MAX_GENERATION:
             return None
         return bytes(head[_KEY_AT : _KEY_AT + key_bytes]), number, at
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import mmap
 import os
-from collections.abc import Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +19,15 @@ from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd.book import usable
 from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.files import OsFiles, try_lock
-from hotset.adapter.ssd.index import Bounds, Index, IndexDamaged, Row, remove_index
+from hotset.adapter.ssd.headers import confirmed, headers
+from hotset.adapter.ssd.index import (
+    NAME,
+    Bounds,
+    Index,
+    IndexDamaged,
+    Row,
+    remove_index,
+)
 from hotset.adapter.ssd.namespace import FORMAT_VERSION, Namespace
 from hotset.adapter.ssd.quota import (
     ABOUT,
@@ -40,8 +45,8 @@ from hotset.adapter.ssd.slot_files import SlotFiles
 _LOG = logging.getLogger(__name__)
 
 CLEAN = "clean"
-_PART = 64  # slots that one thread looks at in a row
 _FILES = 32  # about so many for the whole cap
+_MOST_FILES = 256  # each is open all the time; a cap that grows much begins anew
 _MOST_FILE_BYTES = 4 << 30
 _OTHER_BYTES = 4 * PAGE  # folders, locks, the page for trials, what a folder says
 
@@ -159,15 +164,21 @@ def _start(
         )
     os.utime(LOCK, dir_fd=folder)
     bounds = Bounds.of(config.max_bytes // form.slot_bytes, config.max_bytes)
-    about = _about(config, namespace, form, bounds.total_bytes)
+    fresh = _about(config, namespace, form, bounds.total_bytes)
     found = read_about(files, folder)
-    if found is None or not _goes_on(found, about):
-        _wipe(files, folder)
+    about = fresh
+    if found is not None and _goes_on(found, fresh, config.max_bytes):
+        about = replace(fresh, slots_per_file=found.slots_per_file)
     else:
-        about = replace(about, slots_per_file=found.slots_per_file)
-    slots = SlotFiles(files, folder, form.slot_bytes, about.slots_per_file)
-    slots.open_all()
-    max_files = _max_files(quota, name, slots, about.index_bytes)
+        _wipe(files, folder)
+    slots, max_files = _open_slots(files, folder, form, about, quota, name)
+    if max_files < 1 and about.slots_per_file > fresh.slots_per_file:
+        # Its files were made for a larger cap.
+        slots.close()
+        _LOG.warning("hotset: %s: the SSD tier begins anew, in smaller files", path)
+        _wipe(files, folder)
+        about = fresh
+        slots, max_files = _open_slots(files, folder, form, about, quota, name)
     if max_files < 1:
         raise AdapterError(
             f"SSD tier: {config.path}: no room for a file of {slots.file_bytes} bytes "
@@ -218,13 +229,27 @@ def _about(
     )
 
 
-def _goes_on(found: About, wanted: About) -> bool:
+def _goes_on(found: About, wanted: About, max_bytes: int) -> bool:
     """Return whether what is there is of use to this process."""
     same = ("format", "digest", "payload_bytes", "slot_bytes")
     is_same = all(getattr(found, item) == getattr(wanted, item) for item in same)
-    if found.slots_per_file * found.slot_bytes > 4 * _MOST_FILE_BYTES:
+    file_bytes = found.slots_per_file * found.slot_bytes
+    if file_bytes > 4 * _MOST_FILE_BYTES:
+        return False
+    if found.slots_per_file < wanted.slots_per_file and (
+        max_bytes // file_bytes > _MOST_FILES
+    ):
         return False
     return is_same and not found.ephemeral and not wanted.ephemeral
+
+
+def _open_slots(
+    files: OsFiles, folder: int, form: SlotForm, about: About, quota: Quota, name: str
+) -> tuple[SlotFiles, int]:
+    """Return the files that are there, and how many there may be."""
+    slots = SlotFiles(files, folder, form.slot_bytes, about.slots_per_file)
+    slots.open_all()
+    return slots, _max_files(quota, name, slots, about.index_bytes)
 
 
 def _wipe(files: OsFiles, folder: int) -> None:
@@ -261,6 +286,8 @@ def _open_index(
     config: SsdConfig,
 ) -> tuple[Index, list[Row]]:
     try:
+        if slots.numbers() and NAME not in os.listdir(folder):
+            raise IndexDamaged("it is not there")
         index = Index(files, path, folder, bounds)
     except IndexDamaged as error:
         _LOG.warning("hotset: %s: the index is made anew: %s", path, error)
@@ -270,7 +297,7 @@ def _open_index(
         if len(rows) > bounds.num_rows:
             raise IndexDamaged(f"{len(rows)} rows of {bounds.num_rows} slots")
         if not index.meta(CLEAN):
-            rows = _confirmed(rows, slots, form, config.threads)
+            rows = confirmed(rows, slots, form, config.threads)
     except Exception as error:
         index.close()
         _LOG.warning("hotset: %s: the index is made anew: %r", path, error)
@@ -293,53 +320,12 @@ def _anew(
     every = (s for number in slots.numbers() for s in slots.slots_of(number))
     rows = [
         Row(slot, found[0], found[1], 0, found[1], 1, 0.0, 0.0)
-        for slot, found in _headers(every, slots, form, config.threads)
+        for slot, found in headers(every, slots, form, config.threads)
         if found is not None and found[2] == slot
     ]
     rows, _ = _settle(rows, slots)
     index.commit((), rows)
     return index, rows
-
-
-def _confirmed(
-    rows: list[Row], slots: SlotFiles, form: SlotForm, threads: int
-) -> list[Row]:
-    """Return the rows that the headers of their slots confirm, and drop none else.
-
-    Those that are not are left to be found stale by `_settle`, by their empty key.
-    """
-    there = {row.slot: row for row in rows if slots.holds(row.slot)}
-    found = dict(_headers(there, slots, form, threads))
-    return [
-        row
-        if found.get(row.slot) == (row.key, row.generation, row.slot)
-        else row._replace(key=b"")
-        for row in rows
-    ]
-
-
-def _headers(
-    wanted: Iterable[int], slots: SlotFiles, form: SlotForm, threads: int
-) -> Iterator[tuple[int, tuple[bytes, int, int] | None]]:
-    """Yield what slots' headers claim; None where they cannot be read."""
-
-    def look(part: list[int]) -> list[tuple[int, tuple[bytes, int, int] | None]]:
-        found: list[tuple[int, tuple[bytes, int, int] | None]] = []
-        with mmap.mmap(-1, PAGE) as memory, memoryview(memory) as page:
-            for slot in part:
-                try:
-                    slots.read(slot, page)
-                except OSError:
-                    found.append((slot, None))
-                else:
-                    found.append((slot, form.claimed(page)))
-        return found
-
-    every = list(wanted)
-    parts = [every[i : i + _PART] for i in range(0, len(every), _PART)]
-    with ThreadPoolExecutor(threads, "hotset-ssd-start") as pool:
-        for found in pool.map(look, parts):
-            yield from found
 
 
 def _settle(rows: list[Row], slots: SlotFiles) -> tuple[list[Row], list[Row]]:

@@ -26,6 +26,7 @@ from hotset.policies.request import Request
 
 # What vLLM's factory passes beside the tier's own keys.
 _FOREIGN = ("backpressure_detector", "backpressure")
+_MOST_REQUESTS = 4096  # that are known: vLLM up to 0.26 stores for ended ones
 
 
 class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
@@ -161,6 +162,8 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
         request, told = self._requests.setdefault(
             req_context.req_id, (Request.of(), set())
         )
+        if len(self._requests) > _MOST_REQUESTS:
+            del self._requests[next(iter(self._requests))]
         new = [key for key in dict.fromkeys(keys) if key not in told]
         told.update(new)
         self.cache.on_request(request, new, time.monotonic())

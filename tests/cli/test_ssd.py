@@ -1,7 +1,9 @@
 """`hotset ssd`: what is there, whether it is right, and away with it."""
 
 import json
+import sqlite3
 import time
+from pathlib import Path
 
 import pytest
 from support.command_line import runner
@@ -129,3 +131,87 @@ def test_a_place_that_cannot_be_written_is_said_before_the_work(
     assert isinstance(done.exception, PolicyError)
     assert "there is no folder" in str(done.exception)
     assert done.stdout == ""
+
+
+@pytest.fixture
+def one(tmp_path):
+    """Five blocks."""
+    player = make_player(tmp_path / "ssd")
+    player.store(*range(5))
+    player.settle()
+    player.cache.close()
+    return tmp_path / "ssd"
+
+
+def blocks_of(path):
+    (found,) = path.glob("hotset-*")
+    return found
+
+
+@pytest.mark.parametrize("left", [(), ("lock",)])
+def test_clear_removes_what_a_start_that_was_cut_off_left(one, left):
+    for each in blocks_of(one).iterdir():
+        if each.name not in left:
+            each.unlink()
+    shown = run("clear", one, "--yes")
+    assert shown.exit_code == 0 and shown.output.endswith(": removed\n")
+    assert [each.name for each in one.iterdir()] == ["hotset.lock"]
+
+
+def a_folder_for_a_lock(here):
+    (here / "lock").unlink()
+    (here / "lock").mkdir()
+
+
+def a_link_for_a_lock(here):
+    (here / "lock").unlink()
+    (here / "lock").symlink_to("/etc/passwd")
+
+
+def another_table(here):
+    (here / "index.db").unlink()
+    database = sqlite3.connect(here / "index.db")
+    database.execute("CREATE TABLE slots (a)")
+    database.execute("INSERT INTO slots VALUES (1)")
+    database.commit()
+    database.close()
+
+
+def a_huge_block(here):
+    about = json.loads((here / "about.json").read_text())
+    (here / "about.json").write_text(json.dumps({**about, "payload_bytes": 1 << 47}))
+
+
+def a_link_for_a_journal(here):
+    (here / "index.db-wal").symlink_to("/etc/passwd")
+
+
+@pytest.mark.parametrize(
+    ("damage", "said", "cleared"),
+    [
+        (a_folder_for_a_lock, "Is a directory", False),
+        (a_link_for_a_lock, "Too many levels of symbolic links", False),
+        (another_table, "its index has other tables", True),
+        (a_huge_block, "about.json does not say what it is", True),
+        (a_link_for_a_journal, "its index cannot be read", True),
+    ],
+)
+def test_odd_folders_are_said_and_never_a_traceback(one, damage, said, cleared):
+    damage(blocks_of(one))
+    for command in ("inspect", "verify"):
+        shown = run(command, one)
+        assert shown.exit_code == 1, shown.output
+        assert isinstance(shown.exception, SystemExit)
+        assert said in shown.output
+    shown = run("clear", one, "--yes")
+    assert shown.exit_code == (0 if cleared else 1), shown.output
+    assert Path("/etc/passwd").exists()
+
+
+def test_what_a_folder_says_of_itself_cannot_write_to_the_terminal(one):
+    about = blocks_of(one) / "about.json"
+    fields = {"model": "m\ud800\n\x1b[31m"}
+    about.write_text(json.dumps({**json.loads(about.read_text()), "fields": fields}))
+    shown = run("inspect", one)
+    assert shown.exit_code == 0
+    assert "model m\\ud800\\n\\x1b[31m" in shown.output
