@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.ssd import make_player
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
@@ -36,7 +37,12 @@ ELSEWHERE = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """One folder for all commands, since some read what others wrote."""
-    return tmp_path_factory.mktemp("readme")
+    made = tmp_path_factory.mktemp("readme")
+    player = make_player(made / "kv")  # as a server leaves it
+    player.store(*range(5))
+    player.settle()
+    player.cache.close()
+    return made
 
 
 def test_no_command_is_left_out():
