@@ -54,7 +54,7 @@ class Watch(OsFiles):
 
     def free(self):
         if self.size is None:
-            found = os.statvfs(self.path)
+            found = os.statvfs(self.path.parent)  # there before the tier is
             return found.f_bavail * found.f_frsize
         foreign = self.path.parent / "foreign"
         taken = os.stat(foreign).st_size if foreign.exists() else 0
