@@ -14,6 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 _GROUP = "hotset.commands"
+_TYPED = "hotset.typed"
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -39,10 +40,18 @@ class CommandGroup(TyperGroup):
             return typer.main.get_command(single)
         return None
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Keep what was typed, for results to say, and read it."""
+        ctx.meta[_TYPED] = tuple(args)
+        return super().parse_args(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         """Run the command that was named."""
+        from hotset.traces.made_by import running
+
         try:
-            return super().invoke(ctx)
+            with running(ctx.meta[_TYPED]):
+                return super().invoke(ctx)
         except ValueError as error:
             if not _is_users_fault(error):
                 raise

@@ -5,9 +5,10 @@ attention over a sliding window, which offloading stores just the same, block by
 and layers with a state (Mamba, gated linear attention), which keep one state of fixed
 size, saved once a block.
 
-Tensor parallel ranks share out KV heads; where there are more ranks than heads, each
-head is kept several times. A joint latent is kept whole by each rank; where a model has
-nothing else, the tier of vLLM 0.28 and later holds it once. States are shared out.
+Tensor parallel ranks share out attention heads evenly, and KV heads; where there are
+more ranks than KV heads, each is kept several times. A joint latent is kept whole by
+each rank; where a model has nothing else, the tier of vLLM 0.28 and later holds it
+once. States are shared out.
 """
 
 from __future__ import annotations
@@ -191,6 +192,10 @@ class _Reader:
     def layers(self) -> tuple[Layers, ...]:
         """Return the layers by kind, in the order of `_KINDS`."""
         kinds = self._kinds()
+        if self._model.get("num_attention_heads") is not None:
+            # vLLM refuses to start otherwise, however KV heads are shared out.
+            heads = self._number("num_attention_heads")
+            self._divided(heads, "num_attention_heads")
         found = []
         for kind in (FULL, SLIDING, STATE):
             count = kinds.count(kind)

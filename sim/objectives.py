@@ -35,6 +35,12 @@ class Objective:
     needs_time: bool
 
     @property
+    def title(self) -> str:
+        """What tables and pictures call it, with its unit."""
+        words = self.name.replace("_", " ")
+        return f"{words.removesuffix(' s')}, s" if self.unit == "s" else words
+
+    @property
     def direction(self) -> Literal["maximize", "minimize"]:
         """What Optuna calls it."""
         return "maximize" if self.is_gain else "minimize"
@@ -80,6 +86,23 @@ OBJECTIVES = {
         ),
     )
 }
+
+
+def figure(name: str, value: float) -> str:
+    """Return an objective's value as tables show it."""
+    if name == "token_hit_ratio":
+        return f"{100 * value:.2f} %"
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+
+
+def gain_unit(name: str) -> str:
+    """Return what a gain in this objective is in, times 100: points, or a share."""
+    units = {
+        "token_hit_ratio": "points",
+        "saved_prefill_s": "% of the prefill time",
+        "ttft_p95_s": "% of the p95 TTFT",
+    }
+    return units.get(name, "%")
 
 
 _NO_FIRST = ("stored_bytes", "ssd_bytes_per_day")

@@ -13,7 +13,8 @@ from typing import Any
 _NAMED = re.compile(r'(\bid="|url\(#|href="#)')
 _HEAD = re.compile(r"^.*?(?=<svg)", re.DOTALL)
 _WIDTH = re.compile(r'viewBox="0 0 ([0-9.]+) ')
-_WIDEST = 700  # points
+# Pixels of a picture's point: letters are 8 points and more.
+_LEAST, _LARGEST = 0.95, 1.8
 _SIZE = re.compile(r'(<svg[^>]*?) (?:width|height)="[^"]*"')
 
 _STYLE = """
@@ -24,16 +25,18 @@ h1{font-size:1.5rem}h2{font-size:1.2rem;margin-top:2rem;border-bottom:1px solid 
 .verdict{font-size:1.1rem;border-left:.4rem solid #0072b2;padding:.3rem .8rem;
 background:#eef5fa}
 .warning{border-left:.4rem solid #d55e00;padding:.2rem .8rem;background:#fdf1e7}
-.scroll{overflow-x:auto;max-width:100%}
+.scroll{overflow-x:auto;max-width:100%;margin:.8rem 0}
 table{border-collapse:collapse;font-size:.9rem}
-caption{text-align:left;color:#444}
+caption{text-align:left;color:#444;white-space:nowrap}
 th,td{padding:.2rem .6rem;text-align:right;white-space:nowrap;
 border-bottom:1px solid #ccc}
 th:first-child,td:first-child{text-align:left}
+.words td,.words th{white-space:normal;text-align:left;min-width:6rem;
+overflow-wrap:anywhere}
 figure{margin:1rem 0}figcaption{color:#444;font-size:.9rem}
-svg{width:100%;height:auto}.wide svg{min-width:60rem}
+svg{width:100%;height:auto}
 @media print{body{max-width:none;padding:0}.scroll{overflow:visible}
-.wide svg{min-width:0}
+svg{min-width:0!important}
 figure,table{break-inside:avoid}table{font-size:.7rem}}
 """
 _NO_SIGN = "\N{REPLACEMENT CHARACTER}"
@@ -63,8 +66,17 @@ def paragraph(line: str, kind: str = "") -> str:
     return f'<p class="{text(kind)}">{text(line)}</p>\n'
 
 
-def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
-    """Return a table that scrolls where it is wider than the page."""
+def table(
+    caption: str,
+    columns: Sequence[str],
+    rows: Iterable[Sequence[Any]],
+    is_of_words: bool = False,
+) -> str:
+    """Return a table that scrolls where it is wider than the page.
+
+    One of words breaks its lines instead.
+    """
+    kind = ' class="words"' if is_of_words else ""
     head = "".join(f'<th scope="col">{text(name)}</th>' for name in columns)
     body = "".join(
         "<tr>" + "".join(f"<td>{text(value)}</td>" for value in row) + "</tr>\n"
@@ -72,7 +84,7 @@ def table(caption: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -
     )
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{text(caption)}">'
-        f"<table><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n"
+        f"<table{kind}><caption>{text(caption)}</caption><thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{body}</tbody></table></div>\n"
     )
 
@@ -93,16 +105,18 @@ def picture(svg: str, number: int, title: str, description: str) -> str:
     inner = _SIZE.sub(r"\1", _SIZE.sub(r"\1", inner))
     names = f"t{number} d{number}"
     width = _WIDTH.search(inner)
-    # What is wide by itself would be too small to read on a phone: it scrolls.
-    is_wide = width is not None and float(width[1]) > _WIDEST
-    kind = "scroll wide" if is_wide else "scroll"
+    points = float(width[1]) if width else 0.0
+    # Letters keep a size that can be read: what is wider than the screen scrolls.
+    size = f"min-width:{points * _LEAST:.0f}px;max-width:{points * _LARGEST:.0f}px"
     start, end = inner.split(">", 1)
     said = f'<title id="t{number}">{text(title)}</title>'
     said += f'<desc id="d{number}">{text(description)}</desc>'
     return (
-        f'<figure><div class="{kind}" role="region" tabindex="0" '
-        f'aria-label="{text(title)}">{start} role="img" aria-labelledby="{names}">'
-        f"{said}{end}</div>\n<figcaption>{text(description)}</figcaption></figure>\n"
+        f'<figure><div class="scroll" role="region" tabindex="0" '
+        f'aria-label="{text(title)}">{start} style="{size}" role="img" '
+        f'aria-labelledby="{names}">'
+        f"{said}{end}</div>\n<figcaption><strong>{text(title)}.</strong> "
+        f"{text(description)}</figcaption></figure>\n"
     )
 
 

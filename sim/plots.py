@@ -13,17 +13,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import IO, Any
 
-import matplotlib
-
-matplotlib.use("Agg")
-
-import matplotlib.pyplot as plt
+from matplotlib import rc_context
 from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_rgb
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, PercentFormatter
 
 from hotset.sim.mrc import LRU, CurveResult, by_policy, miss_ratio
+from hotset.sim.plots_axes import capacity_axis, legend_below
 from hotset.sim.replay import RunResult
 from hotset.sim.study import StudyResult
 from hotset.traces.files import atomic_write
@@ -40,7 +38,7 @@ _STYLES = {
     "weighted": (_PINK, "-", "^"),
     "marconi": (_BLUE, "-", "v"),
     "relevance": (_SKY, "-", "P"),
-    "belady": (_GREEN, "-", "*"),
+    "belady": (_GREEN, "-.", "*"),
     "fifo": (_BLACK, ":", "x"),
     "arc": (_BLUE, "--", "<"),
     "s3fifo": (_RED, "--", ">"),
@@ -51,6 +49,7 @@ _STYLES = {
 }
 _COLOURS = (_BLUE, _RED, _GREEN, _PINK, _ORANGE, _SKY, _BLACK)
 _MARKERS = "osD"
+_OPEN_MARKERS = "os^Dv<>ph"
 _MORE_LINES = ("-", (0, (4, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
 _CEILING = "0.45"
 
@@ -71,7 +70,15 @@ def policy_style(name: str, variant: int = 0) -> dict[str, Any]:
         colour = _COLOURS[zlib.crc32(name.encode()) % len(_COLOURS)]
         line, marker = "-.", "o"
     lines = [line, *(more for more in _MORE_LINES if more != line)]
-    return {"color": colour, "ls": lines[variant % len(lines)], "marker": marker}
+    look = {"color": colour, "ls": lines[variant % len(lines)], "marker": marker}
+    if variant:
+        # Open marks are no policy's own look; those of one colour share none.
+        look["mfc"] = "white"
+        of_colour = [each for each, style in _STYLES.items() if style[0] == colour]
+        place = of_colour.index(name) if name in of_colour else 0
+        marks = _OPEN_MARKERS[place :: len(of_colour)]
+        look["marker"] = marks[(variant - 1) % len(marks)]
+    return look
 
 
 def plot_study(result: StudyResult) -> Figure:
@@ -91,9 +98,9 @@ def plot_study(result: StudyResult) -> Figure:
     most = result.ceiling.token_hit_ratio
     axes.axhline(most, color=_CEILING, ls="--", lw=1.2, label="ceiling (unbounded)")
     axes.set_ylabel("input tokens served from the cache")
-    axes.set_xticks(sorted({run.capacity_blocks for run in runs}))
+    capacity_axis(axes, [run.capacity_blocks for run in runs])
     axes.set_ylim(0, None)
-    axes.legend()
+    legend_below(axes)
     return figure
 
 
@@ -126,9 +133,10 @@ def plot_curves(result: CurveResult) -> Figure:
     least = 1 - result.replays.ceiling.token_hit_ratio
     axes.axhline(least, color=_CEILING, ls="--", lw=1.2, label="room for everything")
     axes.set_ylabel("input tokens missed")
+    capacity_axis(axes, result.capacities)
     axes.set_xlim(min(result.capacities) / 1.1, max(result.capacities) * 1.1)
     axes.set_ylim(0, None)
-    axes.legend()
+    legend_below(axes)
     return figure
 
 
@@ -148,11 +156,9 @@ def _lines(
 
 def _canvas(result: StudyResult) -> tuple[Figure, Axes]:
     """Return axes with capacity from left to right and the trace as their title."""
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    axes.set_xscale("log")
+    figure = _figure(8, 5, layout="constrained")
+    axes = figure.subplots()
     axes.set_xlabel("capacity, blocks")
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,.0f}"))
-    axes.xaxis.set_minor_formatter(FuncFormatter(lambda x, _: ""))
     axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     axes.grid(alpha=0.3)
     trace = result.trace
@@ -169,13 +175,19 @@ def shown_name(path: str) -> str:
     return Path(path).name.encode("utf-8", "replace").decode()
 
 
+def _figure(width: float, height: float, **settings: Any) -> Figure:
+    """Return a figure that needs no display and that nothing else holds on to."""
+    figure = Figure(figsize=(width, height), **settings)
+    FigureCanvasAgg(figure)
+    return figure
+
+
 def panels(
     number: int, width: float, height: float, rows: int = 1
 ) -> tuple[Figure, list[Axes]]:
     """Return a figure with that many panels in rows, sizes in inches."""
-    figure, axes = plt.subplots(
-        rows, number // rows, figsize=(width, height), squeeze=False
-    )
+    figure = _figure(width, height)
+    axes = figure.subplots(rows, number // rows, squeeze=False)
     return figure, list(axes.flat)
 
 
@@ -212,7 +224,7 @@ def svg_text(draw: Callable[[], Figure]) -> str:
     """
     out = io.BytesIO()
     with (
-        plt.rc_context({"svg.fonttype": "none", "text.parse_math": False}),
+        rc_context({"svg.fonttype": "none", "text.parse_math": False}),
         warnings.catch_warnings(),
     ):
         # A name longer than its picture is no error either.
@@ -229,14 +241,14 @@ def _write(figure: Figure, out: IO[bytes], suffix: str) -> None:
         # No date and no version.
         metadata = {"Software": None} if suffix == "png" else {"Date": None}
         # Names inside an SVG are random otherwise.
-        with plt.rc_context({"svg.hashsalt": "hotset"}):
+        with rc_context({"svg.hashsalt": "hotset"}):
             figure.savefig(out, format=suffix, dpi=144, metadata=metadata)
-    plt.close(figure)
 
 
 def plot_summary(summary: dict[str, Any]) -> Figure:
     """Draw what `trace info` shows on one page."""
-    figure, axes = plt.subplots(2, 3, figsize=(13, 7.5), layout="constrained")
+    figure = _figure(13, 7.5, layout="constrained")
+    axes = figure.subplots(2, 3)
     about, shape = summary["trace"], summary["profile"]
     figure.suptitle(
         f"{shown_name(about['path'])}: {about['requests']:,} requests, "

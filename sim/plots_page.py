@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from hotset.sim.plots import panels, policy_style
+from hotset.sim.plots_axes import capacity_axis, legend_below
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_WIDTH = 4.7  # inches: letters keep their size on a phone
 _TIERS = {
     "gpu": ("GPU", "#0072B2", None),
     "cpu": ("CPU", "#56B4E9", "//"),
@@ -19,7 +21,7 @@ _TIERS = {
 
 def plot_ratios(values: dict[str, Any]) -> Figure:
     """Draw token hit ratio by capacity, a line a policy; LRU's curve where it is."""
-    figure, (axes,) = panels(1, 7.5, 4.5)
+    figure, (axes,) = panels(1, _WIDTH, 3.4)
     lines: dict[str, list[tuple[int, float]]] = {}
     looks: dict[str, dict[str, Any]] = {}
     for point in values.get("lru_curve", {}).get("points", []):
@@ -40,21 +42,19 @@ def plot_ratios(values: dict[str, Any]) -> Figure:
         axes.plot(xs, [100 * y for y in ys], label=label, ms=5, **looks[label])
     most = 100 * values["trace"]["ceiling"]["token_hit_ratio"]
     axes.axhline(most, color="0.45", ls="--", lw=1.2, label="ceiling (unbounded)")
-    axes.set_xscale("log")
-    axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.0f}")
-    axes.xaxis.set_minor_formatter(lambda x, _: "")
+    capacity_axis(axes, [x for points in lines.values() for x, _ in points])
     axes.set_ylim(0, None)
     axes.set_xlabel("capacity, blocks")
-    axes.set_ylabel("input tokens served from the cache, %")
+    axes.set_ylabel("input tokens hit, %")
     axes.grid(alpha=0.3)
-    axes.legend()
+    legend_below(axes)
     figure.tight_layout()
     return figure
 
 
 def plot_tiers(run: dict[str, Any]) -> Figure:
     """Draw by where prompts' tokens came from, over time, as shares."""
-    figure, (axes,) = panels(1, 7.5, 4)
+    figure, (axes,) = panels(1, _WIDTH, 3)
     series = run["over_time"]
     edges = series["edges_s"]
     whole = [
@@ -75,6 +75,6 @@ def plot_tiers(run: dict[str, Any]) -> Figure:
     axes.set_ylim(0, 100)
     axes.set_xlabel("seconds from the first arrival")
     axes.set_ylabel("input tokens, %")
-    axes.legend(loc="lower right")
+    legend_below(axes)
     figure.tight_layout()
     return figure

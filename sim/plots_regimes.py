@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from hotset.sim.mrc import LRU
 from hotset.sim.plots import blend, panels, policy_style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_KNOBS = {
-    "scoring": "relevance",
-    "distance": "guard",
-    "store_threshold": "lru",
-    "budget": "",
-}
+_KNOBS = ("scoring", "distance", "store_threshold", "budget")
+_OF_POLICIES = ("scoring", "distance")
+_CELL_INCHES = 1.02
+_LETTERS_AN_INCH = 10.5
 _SHORTEST = 9  # letters of a label that fit a narrow cell
 _TIE = "0.93"
 _MEMORY = "#8C6D46"
@@ -24,27 +24,46 @@ _MEMORY = "#8C6D46"
 Cell = dict[str, Any]
 
 
-def plot_map(values: dict[str, Any]) -> Figure:
+def plot_map(values: dict[str, Any], most_inches: float = 18.0) -> Figure:
     """Draw a map from its JSON values: winners, what helps, and each knob.
 
     Cells have the winner's colour, the stronger the larger the margin over LRU; ties
     are hatched and say so.
+
+    Parameters
+    ----------
+    values : dict
+        As ``hotset regime-map --json`` writes them.
+    most_inches : float
+        Parts stand side by side as far as they fit this width; one always stands.
     """
-    wide = max(3.4, 0.3 + 1.25 * len(values["x_values"]))
+    wide = max(3.4, 0.8 + _CELL_INCHES * len(values["x_values"]))
     high = max(2.6, 1.0 + 0.6 * len(values["y_values"]))
-    figure, axes = panels(6, 3 * wide, 2 * high + 0.5, rows=2)
+    across = next((n for n in (3, 2) if n * wide <= most_inches), 1)
+    down = 6 // across
+    title = _title(values["settings"], across * wide)
+    room = 0.2 + 0.22 * len(title)
+    tall = down * high + room
+    figure, axes = panels(6, across * wide, tall, rows=down)
     draw_winners(axes[0], values)
     draw_what_helps(axes[1], values)
     for place, name in zip(axes[2:], _KNOBS, strict=True):
         draw_knob(place, values, name)
-    settings = values["settings"]
-    figure.suptitle(
-        f"{settings['workload']}: points of the token hit ratio over lru, ± noise "
-        f"(95 %, {settings['paired_by']})",
-        parse_math=False,
+    above = figure.suptitle(
+        "\n".join(title), y=1 - 0.1 / tall, va="top", parse_math=False
     )
-    figure.tight_layout()
+    above.set_in_layout(False)
+    figure.tight_layout(rect=(0, 0, 1, 1 - room / tall))
     return figure
+
+
+def _title(settings: dict[str, Any], inches: float) -> list[str]:
+    """Return lines that say what the map shows, as wide as it."""
+    said = (
+        f"{settings['workload']}: points of the token hit ratio over lru, ± noise "
+        f"(95 %, {settings['paired_by']}); (+n): so many others are level"
+    )
+    return wrap(said, max(int(inches * _LETTERS_AN_INCH), 20))
 
 
 def draw_winners(axes: Axes, values: dict[str, Any]) -> Axes:
@@ -53,7 +72,9 @@ def draw_winners(axes: Axes, values: dict[str, Any]) -> Axes:
     def text(cell: Cell) -> str:
         if cell["is_tie"]:
             return "tie"
-        return f"{_short(cell['winner_policy'])}\n{_points(cell)}"
+        level = sum(label != cell["winner"] for label in cell["level"])
+        also = f" (+{level})" if level else ""
+        return f"{_short(cell['winner_policy'])}{also}\n{_points(cell)}"
 
     def colour(cell: Cell) -> Any:
         if cell["is_tie"]:
@@ -76,7 +97,8 @@ def draw_what_helps(axes: Axes, values: dict[str, Any]) -> Axes:
     def colour(cell: Cell) -> Any:
         if cell["knob"] is None:
             return _TIE
-        return _shade(_colour(cell["knob"]), cell["knobs"][cell["knob"]])
+        knob = cell["knobs"][cell["knob"]]
+        return _shade(_colour(cell["knob"], knob), knob)
 
     axes.set_title("what helps most")
     return _draw(axes, values, text, colour, lambda cell: cell["knob"] is None)
@@ -96,7 +118,7 @@ def draw_knob(axes: Axes, values: dict[str, Any], name: str) -> Axes:
         knob = cell["knobs"][name]
         if knob["tie"] or knob["points_over_lru"] < 0:
             return _TIE if knob["tie"] else "white"
-        return _shade(_colour(name), knob)
+        return _shade(_colour(name, knob), knob)
 
     settings = values["settings"]
     titles = {
@@ -137,15 +159,17 @@ def _draw(
     return axes
 
 
-def _colour(knob: str) -> Any:
-    """Return the colour of the policy that a knob changes to; else no policy's."""
-    policy = _KNOBS[knob]
-    return policy_style(policy)["color"] if policy else _MEMORY
+def _colour(name: str, knob: dict[str, Any]) -> Any:
+    """Return the colour of the policy that a knob runs; memory has its own."""
+    if name == "budget":
+        return _MEMORY
+    policy = knob["setting"].partition(":")[0] if name in _OF_POLICIES else LRU
+    return policy_style(policy)["color"]
 
 
 def _shade(colour: Any, margin: dict[str, Any]) -> Any:
     """Return a colour that is the stronger the larger the margin is."""
-    return blend(colour, min(0.25 + abs(margin["points_over_lru"]) / 40, 0.85))
+    return blend(colour, min(0.35 + abs(margin["points_over_lru"]) / 40, 0.85))
 
 
 def _points(margin: dict[str, Any]) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-import numpy as np
+from typing import TYPE_CHECKING, Any
 
 from hotset.sim.mrc import LRU
 from hotset.sim.plots import panels, policy_style
-from hotset.sim.size import Tier, TraceFit
+from hotset.sim.plots_axes import legend_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,40 +22,45 @@ def _compact(tokens: float, _place: object = None) -> str:
     return f"{tokens:g}"
 
 
-def draw_size(axes: Axes, fit: TraceFit, tiers: list[Tier]) -> Axes:
+def draw_size(axes: Axes, values: dict[str, Any]) -> Axes:
     """Draw hits against tokens cached, and return the axes."""
-    curve, block_tokens = fit.curve, fit.trace.block_tokens
-    first = max(min(curve.first_capacity, curve.most_blocks), 1)
-    blocks = np.arange(first, curve.most_blocks + 1)
-    hits = curve.hit_tokens[first:] / max(curve.input_tokens, 1)
+    fit = values["trace"]
+    xs = [point["tokens"] for point in fit["curve"]]
+    ys = [point["token_hit_ratio"] for point in fit["curve"]]
     style = {**policy_style(LRU), "marker": None}
-    axes.plot(blocks * block_tokens, hits, label=LRU, drawstyle="steps-post", **style)
-    knee = curve.knee()
-    if knee is not None:
-        at = (knee * block_tokens, curve.hit_tokens[knee] / curve.input_tokens)
+    axes.plot(xs, ys, label=LRU, drawstyle="steps-post", **style)
+    knee = fit["knee_tokens"]
+    if knee in xs:
+        at = (knee, ys[xs.index(knee)])
         axes.plot(*at, "o", color="black", ms=9, mfc="none", label="knee")
     tokens = 0
-    for count, tier in enumerate(tiers, 1):
-        tokens += tier.tokens
-        name = " + ".join(each.name for each in tiers[:count])
-        ratio = fit.token_hit_ratio(tokens)
+    for place, (tier, row) in enumerate(zip(values["tiers"], fit["lru"], strict=True)):
+        tokens += tier["tokens"]
+        name, ratio = " + ".join(row["tiers"]), row["token_hit_ratio"]
         said = "" if ratio is None else f", {100 * ratio:.1f} %"
-        line = ("--", ":")[(count - 1) % 2]
+        line = ("--", ":")[place % 2]
         axes.axvline(tokens, color=_MARK, ls=line, lw=1.4, label=f"{name}{said}")
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter(_compact)
     axes.yaxis.set_major_formatter(lambda ratio, _place: f"{100 * ratio:.0f} %")
     axes.set_xlabel("tokens that fit")
-    axes.set_ylabel("input tokens served from the cache")
+    axes.set_ylabel("input tokens hit")
     axes.set_ylim(0, None)
     axes.grid(alpha=0.3)
-    axes.legend()
-    return axes
+    return legend_below(axes)
 
 
-def plot_size(fit: TraceFit, tiers: list[Tier]) -> Figure:
-    """Draw the curve with the tiers marked."""
-    figure, (axes,) = panels(1, 8, 5)
-    draw_size(axes, fit, tiers)
+def plot_size(values: dict[str, Any], inches: float = 8.0) -> Figure:
+    """Draw the curve with the tiers marked, from what ``--json`` writes.
+
+    Parameters
+    ----------
+    values : dict
+        With ``trace`` in it.
+    inches : float
+        Width.
+    """
+    figure, (axes,) = panels(1, inches, inches * 0.62)
+    draw_size(axes, values)
     figure.tight_layout()
     return figure

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
+from hotset.sim.objectives import gain_unit
 from hotset.sim.plots import panels, policy_style
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def _draw_history(result: TuneResult, axes: Axes) -> None:
     line = list(accumulate((each.score.values[0] for each in able), better))
     axes.step([each.place for each in able], line, color=_QUIET, where="post", lw=1)
     axes.set_xlabel("trial")
-    axes.set_ylabel(objective.name)
+    axes.set_ylabel(objective.title)
     axes.set_title("searched on the first part")
     axes.legend(fontsize=8)
 
@@ -78,7 +79,7 @@ def _draw_sensitivity(result: TuneResult, axes: Axes) -> None:
     axes.barh(order, widths, left=lows, color=colour)
     axes.axvline(0, color=_QUIET, lw=1)
     axes.tick_params(axis="y", labelsize=8)
-    axes.set_xlabel(result.evaluator.plan.objectives[0].name)
+    axes.set_xlabel(result.evaluator.plan.objectives[0].title)
 
 
 def _draw_verdict(result: TuneResult, axes: Axes) -> None:
@@ -95,7 +96,8 @@ def _draw_verdict(result: TuneResult, axes: Axes) -> None:
     axes.axvline(0, color=_QUIET, lw=1)
     axes.axvline(least, color=_QUIET, lw=1, ls="--")
     axes.set_yticks(range(len(rows)), [row.role for row in reversed(rows)])
-    axes.set_xlabel("gain over lru on the holdout, points\n(dashed: asked for)")
+    unit = gain_unit(result.evaluator.plan.objectives[0].name)
+    axes.set_xlabel(f"gain over lru on the holdout, {unit}\n(dashed: asked for)")
     axes.set_title("judged on the rest")
 
 
@@ -111,6 +113,6 @@ def _draw_front(result: TuneResult, axes: Axes) -> None:
             ms=4,
             color=colour,
         )
-    axes.set_xlabel(one.name)
-    axes.set_ylabel(two.name)
+    axes.set_xlabel(one.title)
+    axes.set_ylabel(two.title)
     axes.set_title("Pareto front")

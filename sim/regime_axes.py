@@ -161,12 +161,14 @@ def make_supply(kind: str, settings: Sequence[str], requests: int) -> Supply:
     if kind not in kinds:
         raise PolicyError(f"unknown generator {kind!r}" + known_names(kind, kinds))
     plain = Supply(kind=kind)
-    options = {}
+    options: dict[str, float] = {}
     for text in settings:
         name, _, value = text.partition("=")
         if name not in plain.defaults():
             known = known_names(name, plain.defaults())
             raise PolicyError(f"--set {name}: unknown option" + known)
+        if name in options:
+            raise PolicyError(f"--set {name}: it is set twice")
         options[name] = _number(value, f"--set {name}")
     return Supply(kind=kind, options=options, requests=requests)
 
@@ -198,6 +200,7 @@ def check_axes(supply: Supply, x: Axis, y: Axis, budget: str | None) -> None:
             raise PolicyError(f"{option} {axis.name}: not of {supply.name}" + known)
     if x.name == y.name:
         raise PolicyError(f"--y {y.name}: that is --x already")
+    _check_options(supply, x, y)
     given = [n for n in (x.name, y.name) if n in (BUDGET, HOT_OVER_BUDGET)]
     given += [] if budget is None else ["--budget"]
     if len(given) != 1:
@@ -205,6 +208,24 @@ def check_axes(supply: Supply, x: Axis, y: Axis, budget: str | None) -> None:
             f"the budget is given {len(given)} times: allowed is one of --budget, "
             f"{BUDGET} and {HOT_OVER_BUDGET}"
         )
+
+
+def _own_name(supply: Supply, name: str) -> str:
+    """Return what the generator calls the option that a dimension sets."""
+    if name == _SESSIONS and supply.kind in _RATES:
+        return _RATES[supply.kind][0]
+    return _SAME.get(name, {}).get(supply.kind, name)
+
+
+def _check_options(supply: Supply, x: Axis, y: Axis) -> None:
+    """Raise PolicyError where an option of the generator would be set twice."""
+    taken = {name: f"--set {name}" for name in supply.options}
+    for option, axis in (("--x", x), ("--y", y)):
+        own = _own_name(supply, axis.name)
+        if own in taken:
+            what = "it is" if own == axis.name else f"it sets {own}, which is"
+            raise PolicyError(f"{option} {axis.name}: {what} set by {taken[own]}")
+        taken[own] = f"{option} {axis.name}"
 
 
 def place(
@@ -235,12 +256,11 @@ def place(
         if name == BUDGET:
             capacity = parse_capacity(text, BUDGET)
         elif name == GPU_BLOCKS:
-            gpu_blocks = int(_number(text, GPU_BLOCKS))
+            gpu_blocks = _whole(text, GPU_BLOCKS)
         elif name == HOT_OVER_BUDGET:
             ratio = _number(text, HOT_OVER_BUDGET)
         elif name != _SESSIONS:
-            own = _SAME.get(name, {}).get(supply.kind, name)
-            options[own] = _number(text, name)
+            options[_own_name(supply, name)] = _number(text, name)
     # Of the other options, whichever of the two dimensions they come from.
     if _SESSIONS in settings:
         rate, turns, gap_s = _RATES[supply.kind]
@@ -271,6 +291,13 @@ def _of_ratio(values: Mapping[str, float], kind: str, ratio: float) -> Capacity:
         blocks = contexts * values["context_blocks"]
     size = max(int(blocks / ratio), 1)
     return Capacity(f"{size}", Fraction(size), "blocks", HOT_OVER_BUDGET)
+
+
+def _whole(text: str, name: str) -> int:
+    number = _number(text, name)
+    if number % 1:
+        raise PolicyError(f"{name} {text[:80]}: a whole number is needed")
+    return int(number)
 
 
 def _number(text: str, name: str) -> float:

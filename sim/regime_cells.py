@@ -50,8 +50,13 @@ class Knob:
     """The best setting of a knob, and its margin over LRU at the same place."""
 
     name: str
-    setting: str
+    sum: Sum
     margin: Margin
+
+    @property
+    def setting(self) -> str:
+        """What results call the setting."""
+        return self.sum.label
 
 
 @dataclass(frozen=True)
@@ -160,7 +165,7 @@ class Cell:
         found = []
         for name, sums in tried.items():
             best = self._ahead(sums) or max(sums, key=lambda s: sum(s.hit_tokens))
-            found.append(Knob(name, best.label, self.margin(best)))
+            found.append(Knob(name, best, self.margin(best)))
         return found
 
     def _ahead(self, sums: Sequence[Sum]) -> Sum | None:

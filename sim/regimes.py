@@ -124,6 +124,10 @@ def check_plan(plan: Plan) -> None:
         raise PolicyError(f"--seeds: allowed are 1 to {_MOST_SEEDS}, each once")
     if min(plan.seeds) < 0:
         raise PolicyError(f"--seeds {min(plan.seeds)}: allowed is 0 or more")
+    scored = plan.scoring[0]
+    if scored.offline or scored.unbounded:
+        why = "knows the future" if scored.offline else "never evicts"
+        raise PolicyError(f"--scoring {scored.name}: it {why}, so nobody can run it")
     if plan.supply.trace is not None and len(plan.seeds) > 1:
         raise PolicyError("--seeds: of a generator; a trace has none")
     if not 1 < plan.more <= 100:

@@ -136,7 +136,7 @@ def regime_map(
             x=parse_axis(x, "--x"),
             y=parse_axis(y, "--y"),
             policies=everyone(policy or []),
-            seeds=_numbers(seeds, "--seeds") if seeds else _default_seeds(source),
+            seeds=_seeds(seeds, source),
             budget=budget,
             engine=rules_of(engine),
             gpu_blocks=gpu_blocks,
@@ -174,7 +174,7 @@ def _supply(
 ) -> Supply:
     """Return where workloads come from: the trace is read, a generator checked."""
     from hotset.policies.errors import PolicyError
-    from hotset.sim.regime_axes import PREFIX, Supply, make_supply
+    from hotset.sim.regime_axes import PREFIX, QUESTIONS, Supply, make_supply
 
     if source.trace.startswith(PREFIX):
         if not 1 <= requests <= _MOST_REQUESTS:
@@ -182,9 +182,14 @@ def _supply(
                 f"--requests {requests}: allowed is 1 to {_MOST_REQUESTS}"
             )
         _check_outputs(outputs)
-        return make_supply(source.trace.removeprefix(PREFIX), settings, requests)
+        kind = source.trace.removeprefix(PREFIX)
+        if kind == QUESTIONS and requests != _REQUESTS:
+            raise PolicyError(f"--requests {requests}: {QUESTIONS} has rounds instead")
+        return make_supply(kind, settings, requests)
     if settings:
         raise PolicyError("--set: of a generator; a trace is as it is")
+    if requests != _REQUESTS:
+        raise PolicyError(f"--requests {requests}: of a generator; a trace has its own")
     return Supply(trace=source.load(outputs, {"--model": model}))
 
 
@@ -195,10 +200,15 @@ def _check_outputs(outputs: dict[str, Path | None]) -> None:
     check_outputs(wanted, {})
 
 
-def _default_seeds(source: TraceInput) -> tuple[int, ...]:
+def _seeds(given: str | None, source: TraceInput) -> tuple[int, ...]:
+    from hotset.policies.errors import PolicyError
     from hotset.sim.regime_axes import PREFIX
 
-    return (1, 2, 3, 4) if source.trace.startswith(PREFIX) else (0,)
+    if source.trace.startswith(PREFIX):
+        return (1, 2, 3, 4) if given is None else _numbers(given, "--seeds")
+    if given is not None:
+        raise PolicyError("--seeds: of a generator; a trace has none")
+    return (0,)
 
 
 def _numbers(text: str, option: str) -> tuple[int, ...]:

@@ -16,6 +16,7 @@ from hotset.sim.regimes import RegimeMap
 from hotset.sim.report import percent, print_whole_table
 from hotset.traces.files import atomic_write
 
+_MOST_PAIRS = 20_000
 DEFINITIONS = {
     "token_hit_ratio": "tokens in hit blocks / all input tokens, over all seeds",
     "points_over_lru": "100 * (token_hit_ratio - that of lru at the same place)",
@@ -34,6 +35,9 @@ DEFINITIONS = {
     "budget": "the knob: lru with more memory",
     "knob": "the knob with most to gain over lru, null where each is a tie or loses",
     "ceiling": "the token hit ratio of an unbounded cache",
+    "hit_tokens_by_pair, input_tokens_by_pair": "by seed, session or block of "
+    "requests: from those of one and of lru follow points_over_lru and noise_points. "
+    f"Left out of a map of more than {_MOST_PAIRS:,} pairs in all its places",
 }
 
 
@@ -63,8 +67,12 @@ def as_json(result: RegimeMap) -> dict[str, Any]:
         "definitions": DEFINITIONS,
         "x_values": list(plan.x.values),
         "y_values": list(plan.y.values),
-        "cells": [_cell(cell) for cell in result.cells],
+        "cells": [_cell(cell, _writes_pairs(result)) for cell in result.cells],
     }
+
+
+def _writes_pairs(result: RegimeMap) -> bool:
+    return sum(len(cell.input_tokens) for cell in result.cells) <= _MOST_PAIRS
 
 
 def _counts_requests(result: RegimeMap) -> bool:
@@ -72,13 +80,15 @@ def _counts_requests(result: RegimeMap) -> bool:
     return supply.trace is None and "rounds" not in supply.defaults()
 
 
-def _cell(cell: Cell) -> dict[str, Any]:
+def _cell(cell: Cell, with_pairs: bool) -> dict[str, Any]:
     knob = cell.knob_that_helps()
+    pairs = {"input_tokens_by_pair": list(cell.input_tokens)} if with_pairs else {}
     return {
         "x": cell.x,
         "y": cell.y,
         "capacity_blocks": list(cell.capacity_blocks),
         "input_tokens": sum(cell.input_tokens),
+        **pairs,
         "ceiling": cell.ceiling,
         "sha256": list(cell.digests),
         "winner": cell.winner.label,
@@ -88,8 +98,8 @@ def _cell(cell: Cell) -> dict[str, Any]:
         "level": cell.level,
         **_margin(cell.margin(cell.shown)),
         "knob": None if knob is None else knob.name,
-        "knobs": {each.name: _knob(each) for each in cell.knobs},
-        "policies": [_policy(cell, one) for one in cell.policies],
+        "knobs": {each.name: _knob(each, with_pairs) for each in cell.knobs},
+        "policies": [_policy(cell, one, with_pairs) for one in cell.policies],
     }
 
 
@@ -101,15 +111,26 @@ def _margin(margin: Margin) -> dict[str, Any]:
     }
 
 
-def _knob(knob: Knob) -> dict[str, Any]:
-    return {"setting": knob.setting, **_margin(knob.margin)}
+def _pairs(one: Sum, with_pairs: bool) -> dict[str, Any]:
+    return {"hit_tokens_by_pair": list(one.hit_tokens)} if with_pairs else {}
 
 
-def _policy(cell: Cell, one: Sum) -> dict[str, Any]:
+def _knob(knob: Knob, with_pairs: bool) -> dict[str, Any]:
+    return {
+        "setting": knob.setting,
+        "policy": knob.sum.policy,
+        "hit_tokens": sum(knob.sum.hit_tokens),
+        **_pairs(knob.sum, with_pairs),
+        **_margin(knob.margin),
+    }
+
+
+def _policy(cell: Cell, one: Sum, with_pairs: bool) -> dict[str, Any]:
     return {
         "policy": one.policy,
         "label": one.label,
         "hit_tokens": sum(one.hit_tokens),
+        **_pairs(one, with_pairs),
         "token_hit_ratio": cell.ratio(one),
         **_margin(cell.margin(one)),
     }
@@ -195,7 +216,7 @@ def _table(result: RegimeMap) -> Table:
         table.add_row(
             Text(cell.y if cell.y != before else ""),
             Text(cell.x),
-            Text("tie" if cell.is_tie else cell.winner.label),
+            Text(_winner(cell)),
             percent(cell.ratio(cell.baseline)),
             percent(cell.ratio(cell.shown)),
             points(cell.margin(cell.shown)),
@@ -205,6 +226,14 @@ def _table(result: RegimeMap) -> Table:
         )
         before = cell.y
     return table
+
+
+def _winner(cell: Cell) -> str:
+    """Return the winner, and how many others are level with the best."""
+    if cell.is_tie:
+        return "tie"
+    level = sum(label != cell.winner.label for label in cell.level)
+    return cell.winner.label + (f" (+{level})" if level else "")
 
 
 def points(margin: Margin) -> str:
@@ -221,7 +250,8 @@ def _notes(result: RegimeMap) -> list[str]:
     least = 100 * result.plan.least
     return [
         "Input tokens served from the cache, and points over lru with their noise (95 "
-        f"%); within it, or below {least:g} points, is a tie.",
+        f"%); within it, or below {least:g} points, is a tie. (+n): so many others are "
+        "level.",
         f"No policy shown is ahead of lru at {ties} of {len(cells)} places; no knob "
         f"helps at {nothing}.",
         f"Knobs: scoring is {cells[0].scored.label}, distance "

@@ -11,9 +11,14 @@ the gibibyte and month, over the hours that prefilling the hit tokens would have
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from hotset.policies.errors import PolicyError
 from hotset.sim.capacity import parse_capacity
@@ -25,6 +30,34 @@ from hotset.traces.model import Trace
 
 HOURS_OF_A_MONTH = 730.0
 _GIB = 1 << 30
+_CURVE_POINTS = 200
+
+
+@dataclass(frozen=True)
+class ModelFile:
+    """The file that a layout was read from.
+
+    Parameters
+    ----------
+    path : str
+        As the user wrote it.
+    sha256 : str
+        Of its bytes.
+    model_type : str, optional
+        As the file says.
+    """
+
+    path: str
+    sha256: str
+    model_type: str | None
+
+    @classmethod
+    def of(cls, path: Path) -> ModelFile:
+        """Return what tells a file that `read_layout` has read."""
+        raw = path.read_bytes()
+        kind = json.loads(raw).get("model_type")
+        digest = hashlib.sha256(raw).hexdigest()
+        return cls(str(path), digest, kind if isinstance(kind, str) else None)
 
 
 @dataclass(frozen=True)
@@ -163,6 +196,7 @@ class TraceFit:
 
 
 def as_json(
+    model: ModelFile,
     layout: KvLayout,
     tiers: list[Tier],
     block_tokens: int,
@@ -171,6 +205,11 @@ def as_json(
 ) -> dict[str, Any]:
     """Return sizes, and what they would hit, as JSON values."""
     found: dict[str, Any] = {
+        "model": {
+            "path": model.path,
+            "sha256": model.sha256,
+            "model_type": model.model_type,
+        },
         "tp": layout.ranks,
         "copies": layout.copies,
         "value_bytes": layout.value_bytes,
@@ -202,10 +241,43 @@ def _layers_as_json(layout: KvLayout, group: Any) -> Mapping[str, Any]:
     return {
         "kind": group.kind,
         "count": group.count,
+        "values": group.values,
+        "value_bytes": layout.value_bytes_of(group),
         "arithmetic": group.arithmetic,
         "window_tokens": group.window_tokens or None,
         what: group.count * group.values * layout.value_bytes_of(group),
     }
+
+
+def _curve(fit: TraceFit, tiers: list[Tier]) -> list[dict[str, Any]]:
+    """Return the curve as closely as a picture shows it, knee and budgets in it.
+
+    A cache larger than all distinct blocks is not listed: it hits no more.
+    """
+    first, last = max(fit.curve.first_capacity, 1), fit.curve.most_blocks
+    if first >= last:
+        sizes = {last}
+    else:
+        grid = np.geomspace(first, last, _CURVE_POINTS).round()
+        sizes = {int(blocks) for blocks in grid} | {first, last}
+        asked = [
+            fit.blocks(sum(tier.tokens for tier in tiers[:count]))
+            for count in range(1, len(tiers) + 1)
+        ]
+        sizes |= {
+            blocks
+            for blocks in (*asked, fit.curve.knee() or first)
+            if first <= blocks <= last
+        }
+    block_tokens = fit.trace.block_tokens
+    return [
+        {
+            "tokens": blocks * block_tokens,
+            "token_hit_ratio": fit.token_hit_ratio(blocks * block_tokens),
+        }
+        for blocks in sorted(sizes)
+        if fit.curve.covers(blocks)
+    ]
 
 
 def _fit_as_json(
@@ -220,6 +292,7 @@ def _fit_as_json(
             fit.curve.most_blocks * fit.trace.block_tokens
         ),
         "knee_tokens": None if knee is None else knee * fit.trace.block_tokens,
+        "curve": _curve(fit, tiers),
         "lru": [],
     }
     for count in range(1, len(tiers) + 1):

@@ -9,14 +9,15 @@ import typer
 
 from hotset.sim.options import PlotOption, check_picture, table_console
 from hotset.traces.commands import JsonOption, write_json
-from hotset.traces.options import ReadOptions
-from hotset.traces.trace_input import OnBadRowChoice, TraceInput
+from hotset.traces.trace_input import TraceInput, may_take_trace
 
 _BLOCK_TOKENS = 16
 _PRICES = ("--ram-price", "--ssd-price", "--prefill-tokens-per-s")
 
 
+@may_take_trace
 def size(
+    source: TraceInput | None,
     model: Annotated[
         Path,
         typer.Option(
@@ -51,10 +52,6 @@ def size(
             show_default=False,
         ),
     ] = None,
-    trace: Annotated[
-        str | None,
-        typer.Option("--trace", help="A trace, to see what would be hit of it."),
-    ] = None,
     ram_price: Annotated[
         float | None,
         typer.Option("--ram-price", help="Money for a GiB of RAM and month."),
@@ -75,7 +72,7 @@ def size(
     """Show what a budget holds of a model's KV cache, and what it hits of a trace."""
     from hotset.policies.errors import PolicyError
     from hotset.sim.kv_layout import STATE, read_layout
-    from hotset.sim.size import Prices, TraceFit, as_json, make_tier
+    from hotset.sim.size import ModelFile, Prices, TraceFit, as_json, make_tier
     from hotset.sim.size_report import print_fit, print_size, print_tiers
     from hotset.traces.outputs import check_outputs
 
@@ -97,27 +94,25 @@ def size(
     given = dict(zip(_PRICES, values, strict=True))
     prices = None
     if any(value is not None for value in given.values()):
-        check_prices(given, trace is not None, ssd is not None)
+        check_prices(given, source is not None, ssd is not None)
         prices = Prices(ram_price or 0.0, ssd_price or 0.0, prefill_tokens_per_s or 0.0)
     check_picture(plot)
     fit = None
-    if trace is not None:
-        source = TraceInput(
-            trace, None, OnBadRowChoice.STRICT, None, 0.0, ReadOptions()
-        )
+    if source is not None:
         loaded = source.load({"--json": json, "--plot": plot}, {"--model": model})
         fit = TraceFit.of(loaded)
     elif plot is not None:
         raise PolicyError("--plot: the picture is of hits, so --trace is needed")
     elif json is not None:
         check_outputs({"--json": json}, {"--model": model})
+    found = as_json(ModelFile.of(model), layout, tiers, block_tokens, fit, prices)
     if json is not None:
-        write_json(as_json(layout, tiers, block_tokens, fit, prices), json)
-    if plot is not None and fit is not None:
+        write_json(found, json)
+    if plot is not None:
         from hotset.sim.plots import save_picture
         from hotset.sim.plots_size import plot_size
 
-        save_picture(plot_size(fit, tiers), plot)
+        save_picture(plot_size(found), plot)
     console = table_console()
     print_size(layout, block_tokens, console)
     print_tiers(layout, tiers, console)

@@ -6,11 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from hotset.sim.report import percent, print_table
+from hotset.sim.objectives import figure, gain_unit
+from hotset.sim.report import print_table
 from hotset.sim.tune import TuneResult
 from hotset.sim.verdict import WITHOUT, Row
-
-_RATIO = "token_hit_ratio"
 
 
 def print_tuning(result: TuneResult, console: Console) -> None:
@@ -50,14 +49,15 @@ def print_tuning(result: TuneResult, console: Console) -> None:
 def _table(result: TuneResult) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("on the holdout", no_wrap=True)
-    names = [each.name for each in result.evaluator.plan.objectives]
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
-    for title in ("gain over lru", "at least", "at most"):
+    objectives = result.evaluator.plan.objectives
+    names = [each.name for each in objectives]
+    titles = [each.title for each in objectives]
+    gain = f"gain over lru, {gain_unit(names[0])}"
+    for title in (*titles, gain, "at least", "at most"):
         table.add_column(title, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
     for row in result.verdict.rows:
-        told = [_figure(name, row.objectives[name]) for name in names]
+        told = [figure(name, row.objectives[name]) for name in names]
         label = "" if row.role == WITHOUT else row.candidate.label
         table.add_row(row.role, *told, *_gains(row), Text(label))
     return table
@@ -75,19 +75,13 @@ def _front(result: TuneResult) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     names = [each.name for each in result.evaluator.plan.objectives]
     table.add_column("Pareto front", no_wrap=True)
-    for name in names:
-        table.add_column(name.replace("_", " "), justify="right", no_wrap=True)
+    for each in result.evaluator.plan.objectives:
+        table.add_column(each.title, justify="right", no_wrap=True)
     table.add_column("", overflow="fold")
-    for each in result.front:
+    for trial in result.front:
         told = [
-            _figure(name, value)
-            for name, value in zip(names, each.score.values, strict=True)
+            figure(name, value)
+            for name, value in zip(names, trial.score.values, strict=True)
         ]
-        table.add_row(f"trial {each.place}", *told, Text(each.candidate.label))
+        table.add_row(f"trial {trial.place}", *told, Text(trial.candidate.label))
     return table
-
-
-def _figure(name: str, value: float) -> str:
-    if name == _RATIO:
-        return percent(value)
-    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"

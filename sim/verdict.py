@@ -15,6 +15,7 @@ from hotset.sim.bootstrap import CONFIDENCE, Gain, gain_of_ratio, gain_of_ttft
 from hotset.sim.candidate import Candidate, candidate
 from hotset.sim.evaluate import Evaluator, Outcome, first_of_holdout
 from hotset.sim.noise import Groups, make_groups
+from hotset.sim.objectives import gain_unit
 from hotset.sim.tune_plan import BASELINE
 
 WITHOUT = "no-offload"
@@ -107,7 +108,7 @@ def judge(evaluator: Evaluator, best: Candidate) -> Verdict:
         rows,
         bench.groups,
         bench.first,
-        _warnings(by_role, bench.groups),
+        _warnings(by_role, bench.groups, evaluator.plan.objectives[0].name),
     )
 
 
@@ -223,8 +224,8 @@ def _decide(
     return KEEP_LRU, f"{got}which is not above the {100 * least:.2f} asked for"
 
 
-def _warnings(rows: dict[str, Row], groups: Groups) -> list[str]:
-    best = rows["best"]
+def _warnings(rows: dict[str, Row], groups: Groups, objective: str) -> list[str]:
+    best, unit = rows["best"], gain_unit(objective)
     found = []
     if best.gain is not None and best.candidate != candidate(BASELINE):
         losing = [i + 1 for i, gain in enumerate(best.by_part) if gain < 0]
@@ -232,7 +233,7 @@ def _warnings(rows: dict[str, Row], groups: Groups) -> list[str]:
             told = ", ".join(f"{100 * gain:+.2f}" for gain in best.by_part)
             found.append(
                 f"parts of the trace disagree: in its {len(best.by_part)} quarters the "
-                f"best gains {told} points over lru"
+                f"best gains {told} {unit} over lru"
             )
     for role, who in (("arc", "vLLM's own arc"), ("current", "what runs today")):
         other = rows.get(role)

@@ -76,12 +76,17 @@ def test_plots_are_imported_by_commands_only():
     names += ("tune_session.py",)
     assert users == [ROOT / "sim" / name for name in names]
     of_one = {"plots_tune": "tune_session", "plots_simulate": "simulate_commands"}
-    of_one["plots_page"] = "page_kinds"
     for name, user in of_one.items():
         users = [path for path in MODULES if f"hotset.sim.{name}" in set(imports(path))]
         assert users == [ROOT / "sim" / f"{user}.py"]
-    users = [path for path in MODULES if "hotset.sim.plots_regimes" in imports(path)]
-    assert [path.stem for path in users] == ["page_kinds", "regimes_commands"]
+    of_two = {
+        "plots_page": ["page_hits", "page_times"],
+        "plots_regimes": ["page_places", "regimes_commands"],
+        "plots_size": ["page_places", "size_commands"],
+    }
+    for name, pair in of_two.items():
+        users = [path for path in MODULES if f"hotset.sim.{name}" in imports(path)]
+        assert [path.stem for path in users] == pair
     users = [path for path in MODULES if "matplotlib" in set(imports(path))]
     assert users == [ROOT / "sim" / "plots.py"]
 

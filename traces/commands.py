@@ -34,12 +34,12 @@ JsonOption = Annotated[
 
 
 def write_json(result: dict[str, Any], path: Path) -> None:
-    """Write a command's result.
+    """Write a command's result, with the command and the version that made it.
 
     Parameters
     ----------
     result : dict
-        JSON values, no NaN.
+        JSON values, no NaN. What it says under ``provenance`` is kept.
     path : Path
         The destination.
 
@@ -49,9 +49,12 @@ def write_json(result: dict[str, Any], path: Path) -> None:
         If it cannot be written.
     """
     from hotset.traces.files import atomic_write
+    from hotset.traces.made_by import made_by
 
+    said = {**made_by(), **result.get("provenance", {})}
+    whole = {**result, "provenance": said}
     with atomic_write(path) as file:
-        file.write(json.dumps(result, indent=2, allow_nan=False) + "\n")
+        file.write(json.dumps(whole, indent=2, allow_nan=False) + "\n")
 
 
 @app.command()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
@@ -34,6 +34,14 @@ TraceArgument = Annotated[
         metavar="TRACE",
         help="Trace file (plain, .gz, .zst), folder or tar archive of files, '-' for "
         "standard input, or 'sample'.",
+    ),
+]
+TraceOption = Annotated[
+    str | None,
+    typer.Option(
+        "--trace",
+        metavar="TRACE",
+        help="A trace, to see what would be hit of it: as in other commands.",
     ),
 ]
 FormatOption = Annotated[
@@ -70,6 +78,10 @@ class TraceInput:
         The shared options as given.
     options : ReadOptions
         Options of the format.
+    called : str
+        What the user gave the trace as.
+    prefixed : frozenset of str
+        Options of the format that the command has with ``trace-`` before their name.
     """
 
     trace: str
@@ -78,6 +90,8 @@ class TraceInput:
     rejects: Path | None
     max_reject_share: float
     options: ReadOptions
+    called: str = "TRACE"
+    prefixed: frozenset[str] = frozenset()
 
     def rejects_beside(self, output: Path | None) -> Path | None:
         """Where rejected rows go.
@@ -146,11 +160,11 @@ class TraceInput:
             wanted["--rejects"] = rejects
         others: dict[str, str | Path | None] = {**(inputs or {})}
         others["--tokenizer"] = self.options.tokenizer
-        check_apart({"TRACE": self.trace}, merge)
+        check_apart({self.called: self.trace}, merge)
         others |= {f"--merge {name}": name for name in merge}
         named = {name: path for name, path in others.items() if path is not None}
-        check_outputs(wanted, {"TRACE": self.trace, **named})
-        with options_named(_as_option):
+        check_outputs(wanted, {self.called: self.trace, **named})
+        with options_named(lambda name: _as_option(name, self.prefixed)):
             loaded = read_trace(
                 self.trace,
                 self.format,
@@ -177,18 +191,19 @@ _SHARED: dict[str, tuple[Any, Any]] = {
 _PANEL = "Options of single formats"
 
 
-def _format_options() -> Iterator[tuple[str, Any]]:
-    """Name and annotation of the command-line option of each `ReadOptions` field."""
+def _format_options(prefixed: Set[str]) -> Iterator[tuple[str, str, Any]]:
+    """Field, argument and annotation of the option of each `ReadOptions` field."""
     types = inspect.get_annotations(ReadOptions, eval_str=True)
     for each in dataclasses.fields(ReadOptions):
         option = typer.Option(
-            _as_option(each.name),
+            _as_option(each.name, prefixed),
             help=each.metadata["help"],
             metavar=each.metadata["metavar"],
             show_default=False,
             rich_help_panel=_PANEL,
         )
-        yield each.name, Annotated[types[each.name], option]
+        argument = f"trace_{each.name}" if each.name in prefixed else each.name
+        yield each.name, argument, Annotated[types[each.name], option]
 
 
 def takes_trace(command: Callable[..., None]) -> Callable[..., None]:
@@ -205,19 +220,71 @@ def takes_trace(command: Callable[..., None]) -> Callable[..., None]:
         A command whose signature has the argument, then the command's own
         options, then the options of reading.
     """
+    return _taking(command, _SHARED, "TRACE", None)
+
+
+def may_take_trace(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the option ``--trace`` and the options of reading one.
+
+    Parameters
+    ----------
+    command : callable
+        Its first parameter is a `TraceInput` or None, the others are its own options.
+        Where one is named as an option of a format, that of the format has ``trace-``
+        before its name.
+
+    Returns
+    -------
+    callable
+        As with `takes_trace`. Without a trace the options of reading are refused.
+    """
+    shared = {**_SHARED, "trace": (TraceOption, None)}
+    return _taking(command, shared, "--trace", _refuse_options)
+
+
+def _refuse_options(
+    given: Mapping[str, Any], options: ReadOptions, prefixed: Set[str]
+) -> None:
+    """Refuse options of reading where nothing is read."""
+    plain = {name: default for name, (_, default) in _SHARED.items()}
+    names = [n for n, v in given.items() if n != "trace" and v != plain[n]]
+    names += [name for name, _ in options.given()]
+    if names:
+        option = _as_option(names[0], prefixed)
+        raise TraceError(f"{option}: of --trace, which is absent")
+
+
+def _taking(
+    command: Callable[..., None],
+    shared_options: Mapping[str, tuple[Any, Any]],
+    called: str,
+    refuse: Callable[[Mapping[str, Any], ReadOptions, Set[str]], None] | None,
+) -> Callable[..., None]:
+    """Return the command with the options; ``refuse`` is asked without a trace."""
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = {each.name: (each.annotation, each.default) for each in own}
-    of_format = dict(_format_options())
-    trace = _SHARED["trace"]
-    every: dict[str, tuple[Any, Any]] = {"trace": trace, **parameters, **_SHARED}
-    every |= {name: (annotation, None) for name, annotation in of_format.items()}
+    names = {each.name for each in dataclasses.fields(ReadOptions)}
+    prefixed = frozenset(names & parameters.keys())
+    of_format = list(_format_options(prefixed))
+    trace = shared_options["trace"]
+    every: dict[str, tuple[Any, Any]] = {"trace": trace, **parameters, **shared_options}
+    every |= {argument: (annotation, None) for _, argument, annotation in of_format}
 
     @functools.wraps(command)
     def taking(**values: Any) -> None:
-        shared = {name: values.pop(name) for name in _SHARED}
-        with options_named(_as_option):
-            options = ReadOptions(**{name: values.pop(name) for name in of_format})
-        command(TraceInput(**shared, options=options), **values)
+        shared = {name: values.pop(name) for name in shared_options}
+        with options_named(lambda name: _as_option(name, prefixed)):
+            options = ReadOptions(
+                **{name: values.pop(argument) for name, argument, _ in of_format}
+            )
+        source = None
+        if refuse is None or shared["trace"] is not None:
+            source = TraceInput(
+                **shared, options=options, called=called, prefixed=prefixed
+            )
+        else:
+            refuse(shared, options, prefixed)
+        command(source, **values)
 
     signature = inspect.Signature(
         [
@@ -235,9 +302,10 @@ def takes_trace(command: Callable[..., None]) -> Callable[..., None]:
     return taking
 
 
-def _as_option(argument: str) -> str:
+def _as_option(argument: str, prefixed: Set[str] = frozenset()) -> str:
     """Option that an argument of the package's functions comes from."""
-    return f"--{argument.replace('_', '-')}"
+    name = argument.replace("_", "-")
+    return f"--trace-{name}" if argument in prefixed else f"--{name}"
 
 
 @contextmanager

@@ -52,6 +52,30 @@ def test_a_trace_has_budgets_and_a_gpu_cache(tmp_path):
     assert "sample: budget by GPU cache, blocks" in out
 
 
+def test_noise_follows_from_what_is_written(tmp_path):
+    """Student's t for two degrees of freedom, over the three seeds; sessions else."""
+    run("regime-map", *COMMON, "--json", tmp_path / "m.json")
+    for cell in json.loads((tmp_path / "m.json").read_text())["cells"]:
+        tokens = cell["input_tokens_by_pair"]
+        assert len(tokens) == 3
+        assert sum(tokens) == cell["input_tokens"]
+        lru = cell["policies"][0]["hit_tokens_by_pair"]
+        for one in (*cell["policies"], *cell["knobs"].values()):
+            hits = one["hit_tokens_by_pair"]
+            assert sum(hits) == one["hit_tokens"]
+            gains = [a - b for a, b in zip(hits, lru, strict=True)]
+            value = sum(gains) / sum(tokens)
+            assert one["points_over_lru"] == pytest.approx(100 * value)
+            rest = [g - value * n for g, n in zip(gains, tokens, strict=True)]
+            spread = (sum(r * r for r in rest) / 2 / 3) ** 0.5
+            error = spread / (sum(tokens) / 3)
+            assert one["noise_points"] == pytest.approx(100 * 4.31 * error)
+    arguments = ["--x=budget=2%", "--y=gpu-blocks=0", "--policy=guard"]
+    run("regime-map", "sample", *arguments, "--json", tmp_path / "m.json")
+    (cell,) = json.loads((tmp_path / "m.json").read_text())["cells"]
+    assert len(cell["policies"][1]["hit_tokens_by_pair"]) == 553
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -73,6 +97,54 @@ def test_a_trace_has_budgets_and_a_gpu_cache(tmp_path):
         (["sample", "--x=budget=1%", "--y=gpu-blocks=1"], "gpu-blocks 1"),
         (["sample", "--x=budget=0%", "--y=gpu-blocks=0"], "budget 0%"),
         (["sample", "--seeds=1,2", "--x=budget=1%", "--y=gpu-blocks=0"], "--seeds"),
+        (["sample", "--seeds=1", "--x=budget=1%", "--y=gpu-blocks=0"], "--seeds"),
+        (["sample", "--requests=9", "--x=budget=1%", "--y=gpu-blocks=0"], "--requests"),
+        ([*COMMON, "--requests=9"], "questions has rounds instead"),
+        (
+            ["sample", "--x=budget=1%", "--y=gpu-blocks=0.5"],
+            "gpu-blocks 0.5: a whole number is needed",
+        ),
+        ([*COMMON, "--scoring=belady"], "--scoring belady: it knows the future"),
+        ([*COMMON, "--scoring=unbounded"], "--scoring unbounded: it never evicts"),
+        (
+            [*COMMON, "--set=rounds=3", "--set=rounds=4"],
+            "--set rounds: it is set twice",
+        ),
+        ([*COMMON, "--set=skew=2"], "--x skew: it is set by --set skew"),
+        (
+            [
+                "generate:hot-scan",
+                "--x=scan=0.1,0.2",
+                "--y=scan_ratio=0.5",
+                "--budget=5%",
+            ],
+            "--y scan_ratio: it is set by --x scan",
+        ),
+        (
+            [
+                "generate:hot-scan",
+                "--x=scan=0.1,0.2",
+                "--y=budget=5%",
+                "--set=scan_ratio=0.3",
+            ],
+            "--x scan: it sets scan_ratio, which is set by --set",
+        ),
+        (
+            ["generate:chat", "--x=sessions=9", "--y=sessions_per_s=1", "--budget=5%"],
+            "--y sessions_per_s",
+        ),
+        (
+            ["generate:chat", "--x=think=9", "--y=think_s=1", "--budget=5%"],
+            "--y think_s",
+        ),
+        (
+            ["generate:agents", "--x=agents_per_s=9", "--y=sessions=1", "--budget=5%"],
+            "--y sessions: it sets agents_per_s, which is set by --x agents_per_s",
+        ),
+        (
+            ["generate:chat", "--x=skew=1", "--y=zipf_exponent=1", "--budget=5%"],
+            "--y zipf_exponent",
+        ),
     ],
 )
 def test_wrong_input_is_one_line(arguments, said, tmp_path, monkeypatch):

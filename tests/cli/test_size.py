@@ -105,6 +105,34 @@ def test_the_picture(model, tmp_path):
     assert "cpu + ssd" in text
 
 
+def test_a_trace_of_another_format(model, tmp_path):
+    """A format option of the name of one of the command's own begins with trace."""
+    rows = ["ts,tokens,ids", "0,200,1 2", "1,200,1 2", "2,200,1 2"]
+    (tmp_path / "t.csv").write_text("\n".join([*rows, ""]))
+    found = sized(
+        tmp_path, "--model", model, "--cpu=1GiB", "--block-tokens=32",
+        "--trace", tmp_path / "t.csv", "--format=csv", "--time-unit=s", "--chained",
+        "--columns=time=ts,input=tokens,ids=ids", "--trace-block-tokens=100",
+    )  # fmt: skip
+    assert found["block_tokens"] == 32
+    assert found["trace"]["block_tokens"] == 100
+    assert found["trace"]["lru"][0]["token_hit_ratio"] == pytest.approx(400 / 600)
+
+
+def test_the_curve_holds_knee_and_budgets(model, tmp_path):
+    found = sized(
+        tmp_path, "--model", model, "--cpu=8GiB", "--ssd=16GiB", "--trace=sample"
+    )
+    fit = found["trace"]
+    curve = {each["tokens"]: each["token_hit_ratio"] for each in fit["curve"]}
+    assert list(curve) == sorted(curve)
+    assert list(curve.values()) == sorted(curve.values())
+    assert fit["knee_tokens"] in curve
+    for row in fit["lru"]:
+        assert curve[row["trace_blocks"] * 512] == row["token_hit_ratio"]
+    assert curve[max(curve)] == fit["ceiling_token_hit_ratio"]
+
+
 def test_a_state_is_saved_once_a_block(tmp_path):
     path = tmp_path / "config.json"
     path.write_text(json.dumps(HYBRID))
@@ -138,6 +166,15 @@ def test_a_state_is_saved_once_a_block(tmp_path):
         (["--cpu=1GiB", "--trace=sample", "--plot=a.gif"], "allowed endings"),
         (["--cpu=1GiB", "--trace=none.jsonl"], "none.jsonl"),
         (["--cpu=1GiB", "--json=config.json"], "config.json"),
+        (["--cpu=1GiB", "--tp=64"], "num_attention_heads, 32, cannot be shared out"),
+        (["--cpu=1GiB", "--format=csv"], "--format: of --trace, which is absent"),
+        (["--cpu=1GiB", "--trace-block-tokens=9"], "--trace-block-tokens: of --trace"),
+        (["--cpu=1GiB", "--on-bad-row=skip"], "--on-bad-row: of --trace"),
+        (
+            ["--cpu=1GiB", "--trace=sample", "--trace-block-tokens=0"],
+            "--trace-block-tokens: got 0",
+        ),
+        (["--cpu=1GiB", "--trace=sample", "--json=none/x.json"], "none/x.json"),
     ],
 )
 def test_wrong_arguments(model, tmp_path, arguments, said, monkeypatch):

@@ -156,9 +156,25 @@ def test_numbers_that_are_known_by_heart(tmp_path):
 @pytest.mark.parametrize(
     ("config", "ranks", "said"),
     [
-        (MIXTRAL, 3, "8 num_key_value_heads cannot be shared out to 3"),
+        (MIXTRAL, 3, "num_attention_heads, 32, cannot be shared out to 3"),
+        (
+            {**MIXTRAL, "num_key_value_heads": 16, "num_attention_heads": 48},
+            24,
+            "16 num_key_value_heads cannot be shared out to 24",
+        ),
+        # KV heads would fit: vLLM asks for attention heads, of latents as well.
+        (
+            {**MIXTRAL, "num_attention_heads": 12, "num_key_value_heads": 8},
+            8,
+            "num_attention_heads, 12, cannot be shared out to 8",
+        ),
+        (DEEPSEEK_V3, 3, "num_attention_heads, 128, cannot be shared out to 3"),
         (MIXTRAL, 0, "--tp 0: at least 1"),
-        (QWEN_3_NEXT, 64, "linear_num_value_heads, 32, cannot be shared out to 64"),
+        (
+            {**QWEN_3_NEXT, "num_attention_heads": 64},
+            64,
+            "linear_num_value_heads, 32, cannot be shared out to 64",
+        ),
         ({**JAMBA, "attn_layer_period": None}, 1, "attn_layer_period is None"),
         ({**BAMBA, "attn_layer_indices": None}, 1, "does not say which"),
         ({**BAMBA, "attn_layer_indices": 9}, 1, "attn_layer_indices is 9, not a list"),

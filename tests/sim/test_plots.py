@@ -5,12 +5,14 @@ import itertools
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
+from support.results import map_of, replayed, run_of
 
 from hotset.policies.registry import POLICIES
 from hotset.sim.capacity import parse_capacity
 from hotset.sim.engines import engine
 from hotset.sim.mrc import run_curves
 from hotset.sim.plots import blend, plot_curves, plot_study, policy_style, save_picture
+from hotset.sim.plots_page import plot_ratios
 from hotset.sim.plots_regimes import plot_map
 from hotset.sim.regime_axes import make_supply, parse_axis
 from hotset.sim.regimes import Plan, everyone, run_map
@@ -50,6 +52,83 @@ def test_policies_have_a_look_of_their_own():
     names = [name for name in POLICIES.names() if not POLICIES.get(name).unbounded]
     looks = [tuple(sorted(policy_style(name).items())) for name in names]
     assert len(set(looks)) == len(names)
+
+
+def test_settings_of_a_policy_look_like_no_policy():
+    """Six of each beside everyone else: no two alike, some 90 lines."""
+    names = [name for name in POLICIES.names() if not POLICIES.get(name).unbounded]
+    looks = [
+        tuple(sorted(policy_style(name, variant).items()))
+        for name in names
+        for variant in range(6)
+    ]
+    assert len(set(looks)) == 6 * len(names)
+
+
+def many_of(labels, sizes=(90, 100, 110, 5000)):
+    return replayed(
+        *(
+            run_of(label.partition(":")[0], 0.1 + 0.01 * at, size, label)
+            for at, label in enumerate(labels)
+            for size in sizes
+        )
+    )
+
+
+LONG = "weighted:" + ",".join(f"parameter_{i}=0.123456" for i in range(6))
+
+
+@pytest.mark.parametrize(
+    "labels", [["lru"], [*POLICIES.names(), *(f"lru:{i}" for i in range(9)), LONG]]
+)
+def test_legends_lie_beside_the_data_and_within_the_picture(labels):
+    figure = plot_ratios(many_of([each for each in labels if each != "unbounded"]))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    legend = axes.get_legend().get_window_extent()
+    assert not legend.overlaps(axes.get_window_extent())
+    whole = figure.bbox
+    assert whole.x0 <= legend.x0 <= legend.x1 <= whole.x1
+    assert whole.y0 <= legend.y0 <= legend.y1 <= whole.y1
+    assert axes.get_window_extent().height > 1.5 * figure.dpi
+
+
+@pytest.mark.parametrize(
+    "sizes", [(7,), (90, 100, 110, 5000), (10**9, 2 * 10**9), range(100, 2000, 9)]
+)
+def test_capacities_are_written_under_the_axis(sizes):
+    figure = plot_ratios(many_of(["lru", "guard"], sizes))
+    figure.canvas.draw()
+    (axes,) = figure.axes
+    names = [each for each in axes.get_xticklabels() if each.get_text()]
+    assert f"{max(sizes):,}" in [each.get_text() for each in names]
+    assert {int(each.get_text().replace(",", "")) for each in names} <= set(sizes)
+    boxes = [each.get_window_extent() for each in names]
+    assert not any(a.overlaps(b) for a, b in itertools.combinations(boxes, 2))
+
+
+def test_a_knob_has_the_colour_of_the_policy_that_it_runs():
+    axes = plot_map(map_of(["1", "2"], ["5%"])).axes
+    for place in (axes[1], axes[2]):
+        face = place.patches[0].get_facecolor()[:3]
+        for name, is_its in (("marconi", True), ("relevance", False)):
+            colour = policy_style(name)["color"]
+            shades = [blend(colour, share / 1000) for share in range(1001)]
+            near = min(max(map(abs_of, zip(face, s, strict=True))) for s in shades)
+            assert (near < 0.002) == is_its
+
+
+@pytest.mark.parametrize("inches", [7.3, 18.0])
+@pytest.mark.parametrize("count", [2, 4, 7, 16])
+def test_cells_of_any_map_hold_their_texts(count, inches):
+    figure = plot_map(map_of([str(i) for i in range(count)], ["1", "2"]), inches)
+    figure.canvas.draw()
+    for axes in figure.axes:
+        cell = axes.get_window_extent().width / count
+        assert all(t.get_window_extent().width < cell for t in axes.texts)
+    title = figure._suptitle.get_window_extent()
+    assert not title.overlaps(figure.axes[0].title.get_window_extent())
+    assert 0 <= title.x0 <= title.x1 <= figure.bbox.x1
 
 
 def test_a_policy_has_one_colour_in_every_picture(study, trace, values):
