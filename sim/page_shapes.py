@@ -104,7 +104,7 @@ _SIMULATED: dict[str, Check] = {
     "profile": fields(name=text),
     "runs": each(
         fields(
-            {"over_time": _OVER_TIME},
+            {"over_time": _OVER_TIME, "bottleneck": optional(text)},
             label=text,
             offered_load=optional(amount),
             ttft_s=fields(mean=amount, p95=amount),

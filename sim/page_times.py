@@ -47,8 +47,8 @@ def _least_ttft(runs: Sequence[Values]) -> list[str]:
         loads = low if low == high else f"{low} to {high}"
         found.append(
             f"overloaded with {names(run['label'] for run in over)}, at an offered "
-            f"load of {loads}: above 1 the queue grows as long as requests come, so "
-            "TTFT says how long the trace is and ranks nothing."
+            f"load of {loads}{_bottlenecks(over)}: above 1 the queue grows as long as "
+            "requests come, so TTFT says how long the trace is and ranks nothing."
         )
         if not able:
             return [*found, _most_hits(over)]
@@ -62,6 +62,12 @@ def _least_ttft(runs: Sequence[Values]) -> list[str]:
         who = names(run["label"] for run in best)
         found.append(f"a tie of {who}: a p95 TTFT of {_p95(best[0])}.")
     return found
+
+
+def _bottlenecks(runs: Sequence[Values]) -> str:
+    """Return what is too small, where results say it."""
+    found = names(run["bottleneck"] for run in runs if run.get("bottleneck"))
+    return f" ({found})".replace("_", " ") if found else ""
 
 
 def _most_hits(runs: Sequence[Values]) -> str:
