@@ -18,6 +18,7 @@ import numpy as np
 
 from hotset.policies.arrays import Float64Array
 from hotset.policies.errors import PolicyError
+from hotset.traces.errors import shorten
 
 _ROUNDS = 50
 _SMALL = 0.03  # of the median error, below which errors count as squares
@@ -123,15 +124,20 @@ def _value(path: Path, line: int, name: str, text: str | None) -> float:
         return 0.0 if name == "load_bytes" else math.nan
     low, high = _RANGES[name]
     try:
-        value = float(text or "")
+        # Underscores are Python's, not a file's.
+        value = float((text or "").replace("_", "no"))
     except ValueError:
         value = math.nan
     if not low <= value <= high:
         raise PolicyError(
-            f"{path}, line {line}: {name} is {text!r}, a number from {low:g} to "
+            f"{path}, line {line}: {name} is {_shown(text)}, a number from {low:g} to "
             f"{high:g} is needed"
         )
     return value
+
+
+def _shown(text: str | None) -> str:
+    return repr(text if text is None else shorten(text))
 
 
 def calibrate(measured: Measured) -> Calibration:

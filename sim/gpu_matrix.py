@@ -115,24 +115,28 @@ class Lengths:
         return self.head + self.context + self.question
 
 
-def read_cells(path: Path) -> list[Cell]:
-    """Read the published cells.
+def locate_cells(path: Path) -> Path:
+    """Return the file of the cells.
 
     Parameters
     ----------
     path : Path
-        The file, plain or gzip; a folder that holds `gpu_matrix.json.gz`; or a page
-        (.md) beside it that tells of it.
+        The file itself; a folder that holds `gpu_matrix.json.gz`; or a page (.md)
+        beside it that tells of it.
+    """
+    if path.is_dir():
+        return path / _FILE
+    return path.with_name(_FILE) if path.suffix == ".md" else path
+
+
+def read_cells(path: Path) -> list[Cell]:
+    """Read the published cells from a file, plain or gzip.
 
     Raises
     ------
     PolicyError
         If the file cannot be read or does not hold them.
     """
-    if path.is_dir():
-        path = path / _FILE
-    elif path.suffix == ".md":
-        path = path.with_name(_FILE)
     try:
         raw = path.read_bytes()
         text = gzip.decompress(raw) if path.suffix == ".gz" else raw

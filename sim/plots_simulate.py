@@ -34,6 +34,7 @@ def plot_timeline(result: SimulationResult) -> Figure:
         above.plot(centres, waiting, color=colour, ls=line, lw=1.5, label=run.label)
         middle.plot(centres, running, color=colour, ls=line, lw=1.5)
         _draw_ttft(below, run.records, edges, colour)
+    measured_s = float(result.runs[0].records.times["arrival_s"][result.first_measured])
     for axes, title in (
         (above, "requests waiting"),
         (middle, "requests taken up"),
@@ -42,6 +43,8 @@ def plot_timeline(result: SimulationResult) -> Figure:
         axes.set_ylabel(title)
         axes.set_ylim(0, None)
         axes.grid(alpha=0.3)
+        if result.first_measured:  # what is left of it is no part of the summary
+            axes.axvline(measured_s, color="0.45", lw=1, ls="--")
     below.set_xlabel("seconds from the first arrival")
     above.legend()
     name = shown_name(result.trace.provenance.path)

@@ -7,6 +7,7 @@ A profile that was measured says so; one that was computed from data sheets says
 from __future__ import annotations
 
 import dataclasses
+import math
 import tomllib
 from collections.abc import Mapping, Set
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from hotset.sim.engine import EngineSpec
 from hotset.sim.ssd_traffic import SsdLinks
 from hotset.sim.steps import BatchLimits
 from hotset.sim.transfers import LinkSpec
+from hotset.traces.errors import shorten
 
 _TABLES = {
     "": {"name", "summary", "estimated", "arithmetic"},
@@ -34,7 +36,7 @@ _TABLES = {
 
 # Beyond any machine, and small enough for sums of them to stay numbers.
 _MOST_S = 1e6
-_BYTES_PER_S = (1.0, 1e18)
+_BYTES_PER_S = (1.0, 1e18)  # or inf: no time at all
 _MOST_WHOLE = {
     "kv_bytes_per_token": 1 << 26,
     "pool_tokens": 1 << 40,
@@ -157,8 +159,13 @@ class Profile:
         )
 
     def as_json(self) -> dict[str, Any]:
-        """Return the profile as JSON values."""
-        return dataclasses.asdict(self)
+        """Return the profile as JSON values; an infinite bandwidth is None."""
+        values = dataclasses.asdict(self)
+        for tier in filter(None, (values["cpu"], values["ssd"])):
+            for link in tier.values():
+                if isinstance(link, dict) and link["bytes_per_s"] == math.inf:
+                    link["bytes_per_s"] = None
+        return values
 
 
 def bundled_profiles() -> list[str]:
@@ -251,7 +258,8 @@ class _Reader:
     def _texts(self, key: str) -> tuple[str, ...]:
         values = self._values.get(key, [])
         if not isinstance(values, list) or not all(isinstance(v, str) for v in values):
-            raise PolicyError(f"{key} is {values!r}: a list of texts is needed")
+            shown = shorten(repr(values))
+            raise PolicyError(f"{key} is {shown}: a list of texts is needed")
         return tuple(values)
 
     def _whole(self, name: str, key: str) -> int:
@@ -270,7 +278,8 @@ class _Reader:
         value: Any = self._table(name).get(key, default)
         low, high = _BYTES_PER_S if key.endswith("_bytes_per_s") else (0.0, _MOST_S)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (is_number and low <= value <= high):
+        takes_no_time = value == math.inf and key.endswith("_bytes_per_s")
+        if not (is_number and (low <= value <= high or takes_no_time)):
             raise PolicyError(
                 f"[{name}] {key} is {value!r}: a number from {low:g} to {high:g} is "
                 "needed"

@@ -269,13 +269,14 @@ def gpu_matrix(
     """Simulate the published cells of one GPU, beside what was measured."""
     from rich.console import Console
 
-    from hotset.sim.gpu_matrix import read_cells
+    from hotset.sim.gpu_matrix import locate_cells, read_cells
     from hotset.sim.reproduce import reproduce
     from hotset.sim.reproduce_report import print_reproduction
     from hotset.traces.outputs import check_outputs
 
-    check_outputs({} if json is None else {"--json": json}, {"REFERENCE": reference})
-    result = reproduce(read_cells(reference), clamp)
+    cells = locate_cells(reference)
+    check_outputs({} if json is None else {"--json": json}, {"REFERENCE": cells})
+    result = reproduce(read_cells(cells), clamp)
     if json is not None:
         write_json(result.as_json(), json)
     console = Console(highlight=False)

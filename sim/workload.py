@@ -26,6 +26,8 @@ from hotset.policies.request import (
 from hotset.sim.loop import Stream
 from hotset.traces.model import Accesses, Tail, Trace
 
+_MOST_CHUNK_TOKENS = 1 << 31  # of any prompt
+
 
 class Workload:
     """A trace under one tail rule, cut into blocks or into chunks of several.
@@ -42,7 +44,8 @@ class Workload:
     Raises
     ------
     PolicyError
-        If the chunk is no multiple, or larger than a block with ``tail="count"``.
+        If the chunk is no multiple, larger than any prompt can be, or larger than a
+        block with ``tail="count"``.
     """
 
     def __init__(
@@ -55,6 +58,11 @@ class Workload:
             raise PolicyError(
                 f"a chunk of {self.chunk_tokens} tokens: a multiple of the trace's "
                 f"{trace.block_tokens} is needed"
+            )
+        if self.chunk_tokens > _MOST_CHUNK_TOKENS:
+            raise PolicyError(
+                f"a chunk of {self.chunk_tokens} tokens: at most "
+                f"{_MOST_CHUNK_TOKENS:,} are allowed"
             )
         if self.chunk_tokens > trace.block_tokens and tail == "count":
             raise PolicyError("chunks hold full blocks only: --tail count needs none")

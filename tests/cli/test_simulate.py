@@ -139,6 +139,7 @@ def test_an_offered_load_above_1_is_said(tmp_path):
         ([*PROFILE, "--speed", "1e-308"], "--speed 1e-308: allowed"),
         ([*PROFILE, "--users", "2", "--think", "nan"], "--think nan: allowed"),
         ([*PROFILE, "--users", "2", "--think", "1e308"], "--think 1e+308: allowed"),
+        ([*PROFILE, "--chunk-tokens", "512" + "0" * 30], "at most 2,147,483,648 are"),
         ([*PROFILE, "--gpu-blocks", "1"], "--gpu-blocks 1: at least 2"),
         ([*PROFILE, "--users", "0"], "--users 0: at least 1"),
         ([*PROFILE, "--think", "1"], "only users of --users think"),
@@ -210,3 +211,56 @@ def test_ratios_have_a_ceiling_and_definitions(outputs):
         tokens = run["tokens"]
         assert run["token_hit_ratio"] == tokens["hit"] / tokens["input"] <= most
         assert set(run) - known <= set(definitions) | {"bottleneck"}
+
+
+NO_TIME = """
+name = "none"
+summary = "nothing takes time"
+estimated = false
+[model]
+kv_bytes_per_token = 1
+[gpu]
+pool_tokens = 60928
+step_tokens = 8192
+max_sequences = 1
+[cost]
+start_s = 0
+token_s = 0
+pair_s = 0
+decode_s = 0
+sequence_s = 0
+context_s = 0
+[links.cpu]
+load_bytes_per_s = inf
+store_bytes_per_s = inf
+"""
+
+
+def test_where_nothing_takes_time_it_is_replay(tmp_path):
+    """The same --step-tokens are part of "the same engine"."""
+    profile = tmp_path / "none.toml"
+    profile.write_text(NO_TIME)
+    words = ["--policy", "lru", "--engine", "vllm-0.33", "--gpu-blocks", "120"]
+    words += ["--step-tokens", "2048"]
+    shown = call(
+        "simulate", "sample", "--profile", profile, "--users", "1", "--cpu", "300",
+        *words, "--json", tmp_path / "s.json", "--per-request", tmp_path / "s.csv",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    shown = call(
+        "replay", "sample", "--capacity", "300", *words,
+        "--json", tmp_path / "r.json", "--per-request", tmp_path / "r.csv",
+    )  # fmt: skip
+    assert shown.exit_code == 0, shown.output
+    simulated, replayed = (
+        list(csv.DictReader((tmp_path / name).read_text().splitlines()))
+        for name in ("s.csv", "r.csv")
+    )
+    for one, other in zip(simulated, replayed, strict=True):
+        hits = int(one["gpu_tokens"]) + int(one["cpu_tokens"])
+        assert hits == int(other["lru@300"])
+    (run,) = json.loads((tmp_path / "s.json").read_text())["runs"]
+    (same,) = json.loads((tmp_path / "r.json").read_text())["runs"]
+    assert run["token_hit_ratio"] == same["token_hit_ratio"]
+    assert run["cpu"]["stores"] == same["stores"]
+    assert run["offered_load"] is None

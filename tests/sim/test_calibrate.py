@@ -83,6 +83,7 @@ def test_measured_requests_are_read(tmp_path):
         (HEADER + "1,0,0,\n", "ttft_s is '0'"),
         (HEADER + "1e308,0,1,\n", "computed_tokens is '1e308'"),
         (HEADER + "1,inf,1,\n", "cached_tokens is 'inf'"),
+        (HEADER + "1,1_0,1,\n", "cached_tokens is '1_0'"),
     ],
 )
 def test_bad_rows_are_named(tmp_path, text, message):

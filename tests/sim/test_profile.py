@@ -1,5 +1,6 @@
 """Profiles: the bundled ones, and what is wrong with others."""
 
+import json
 import re
 
 import pytest
@@ -94,7 +95,7 @@ def test_a_profile_of_one_s_own(tmp_path):
         ("decode_s = 0.01", "decode_s = nan", "decode_s is nan: a number"),
         ("decode_s = 0.01", "decode_s = 1e308", r"decode_s is 1e\+308: a number"),
         ("decode_s = 0.01", "decode_s = true", "decode_s is True: a number"),
-        ("store_bytes_per_s = 1e9", "store_bytes_per_s = inf", "_per_s is inf"),
+        ("store_bytes_per_s = 1e9", "store_bytes_per_s = -inf", "_per_s is -inf"),
         ("store_bytes_per_s = 1e9", "store_bytes_per_s = 1e-9", "_per_s is 1e-09"),
         ("_token = 1000", "_token = 1000000000000", "from 1 to 67,108,864 is needed"),
         ("pool_tokens = 4096", "pool_tokens = " + "9" * 5000, "not TOML"),
@@ -117,6 +118,15 @@ def test_what_is_wrong_is_said(tmp_path, old, new, message):
 
 def test_a_byte_order_mark_is_no_fault(tmp_path):
     assert read(tmp_path, "\ufeff" + GOOD).name == "x"
+
+
+def test_a_link_may_take_no_time(tmp_path):
+    text = GOOD.replace("store_bytes_per_s = 1e9", "store_bytes_per_s = inf")
+    profile = read(tmp_path, text)
+    assert profile.cpu.store.seconds(1 << 60) == 0.0
+    told = json.loads(json.dumps(profile.as_json(), allow_nan=False))
+    assert told["cpu"]["store"]["bytes_per_s"] is None
+    assert told["cpu"]["load"]["bytes_per_s"] == 1e9
 
 
 def test_unknown_names():

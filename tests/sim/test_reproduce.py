@@ -8,9 +8,11 @@ from pathlib import Path
 
 import pytest
 from rich.console import Console
+from support.command_line import runner
 
 from hotset.policies.errors import PolicyError
-from hotset.sim.gpu_matrix import COUNTERS, is_within, read_cells
+from hotset.sim.cli import app
+from hotset.sim.gpu_matrix import COUNTERS, is_within, locate_cells, read_cells
 from hotset.sim.reproduce import reproduce
 from hotset.sim.reproduce_report import print_reproduction
 
@@ -108,13 +110,17 @@ def test_cells_that_lengths_are_fitted_to_are_needed(tmp_path):
 
 
 def test_the_page_or_the_folder_of_the_cells_will_do(tmp_path):
-    cells = read_cells(REFERENCE)
-    assert read_cells(REFERENCE.parent) == cells
-    page = tmp_path / "GPU_MATRIX.md"
-    with pytest.raises(PolicyError, match="No such file"):
-        read_cells(page)
-    (tmp_path / REFERENCE.name).write_bytes(REFERENCE.read_bytes())
-    assert read_cells(page) == cells
+    cells = tmp_path / REFERENCE.name
+    cells.write_bytes(REFERENCE.read_bytes())
+    assert locate_cells(cells) == cells
+    assert locate_cells(tmp_path) == cells
+    assert locate_cells(tmp_path / "GPU_MATRIX.md") == cells
+    shown = runner().invoke(
+        app, ["reproduce", "gpu-matrix", str(tmp_path), "--json", str(cells)]
+    )
+    assert shown.exit_code == 2
+    assert "the same file as REFERENCE" in shown.stderr
+    assert cells.read_bytes() == REFERENCE.read_bytes()
 
 
 def test_the_table_is_whole_whatever_the_width(reproduction):
