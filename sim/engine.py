@@ -130,6 +130,8 @@ class Engine:
         self.num_loaded_tokens = 0
         self.busy = Meter(env)  # 1 while a step computes
         self.present = Meter(env)  # requests between their arrival and their end
+        self.held_blocks = Meter(env)
+        self.holders = Meter(env)  # requests that hold them
         self.pool_use = Meter(env)  # share of the blocks that no request can take
         self.num_crowded_steps = 0  # that decode while others wait for a turn
         self.num_crowded_sequences = 0  # decoding in them
@@ -184,9 +186,7 @@ class Engine:
         batcher, env = self.batcher, self.env
         while True:
             step = batcher.schedule(env.now)
-            # Where the next request finds no room, what is left is of no use.
-            is_full = step.lacks_room or step.gave_way
-            self.pool_use.set(1.0 if is_full else self.pool.held_share)
+            self._measure(step)
             self._hand_over(step)
             self._offer(step)
             if self.ssd is not None:
@@ -209,6 +209,14 @@ class Engine:
                 self._report()
             else:
                 return
+
+    def _measure(self, step: Step) -> None:
+        held = self.pool.num_usable - self.pool.num_free
+        self.held_blocks.set(held)
+        self.holders.set(len(self.batcher.running) + len(self.batcher.loading))
+        # Where the next request finds no room, what is left is of no use.
+        is_full = step.lacks_room or step.gave_way
+        self.pool_use.set(1.0 if is_full else held / self.pool.num_usable)
 
     def _is_busy(self) -> bool:
         """Return whether a step without work has something to hand over or report."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import math
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -48,6 +47,9 @@ COUNTERS = ("prefix_cache_hits", "external_prefix_cache_hits", "offload_store_by
 _FILE = "gpu_matrix.json.gz"
 _HEADS = (27, 43)  # looked through for the best lengths
 _QUESTIONS = range(95, 160, 5)
+_SHORTEST_TOKENS = max(_HEADS) + max(_QUESTIONS) + BLOCK_TOKENS
+_LONGEST_TOKENS = (GPU_BLOCKS - 8) * BLOCK_TOKENS  # with an answer
+_MOST = 1e15
 _RELEVANCE = "relevance:order=given"
 
 
@@ -163,14 +165,20 @@ def _listed(values: Any) -> list[Any]:
 
 def _cell(values: dict[str, Any]) -> Cell:
     requests = _listed(values["requests"])
+    name = values["cell"]
+    if not isinstance(name, str) or not name.isprintable():
+        raise TypeError("a cell has a name")
     if not requests or values["workload"] not in LENGTHS_OF:
         raise ValueError("a cell of a known workload has requests")
+    queries = _number(values["metrics"]["prefix_cache_queries"])
+    if not _SHORTEST_TOKENS < queries / len(requests) < _LONGEST_TOKENS:
+        raise ValueError("no prompt of the workloads is as long")
     return Cell(
-        name=values["cell"],
+        name=name,
         workload=values["workload"],
         capacity_bytes=BUDGET_BYTES[values["budget"]],
         counters={name: _number(values["metrics"][name]) for name in COUNTERS}
-        | {"queries": _number(values["metrics"]["prefix_cache_queries"], least=1.0)},
+        | {"queries": queries},
         examples=tuple(int(_number(request["example"])) for request in requests),
         ttft_s=tuple(_number(request["ttft_s"], least=1e-9) for request in requests),
     )
@@ -179,8 +187,8 @@ def _cell(values: dict[str, Any]) -> Cell:
 def _number(value: Any, least: float = 0.0) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("a number is needed")
-    if not least <= value < math.inf:
-        raise ValueError(f"a number from {least} on is needed")
+    if not least <= value <= _MOST:
+        raise ValueError(f"a number from {least} to {_MOST} is needed")
     return float(value)
 
 

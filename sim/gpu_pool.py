@@ -39,11 +39,6 @@ class GpuPool:
         unused = self.num_usable - len(self._key)
         return len(self._front) + unused + len(self._tail)
 
-    @property
-    def held_share(self) -> float:
-        """Share of the blocks that requests hold, in [0, 1]."""
-        return 1 - self.num_free / self.num_usable
-
     def lookup(self, keys: Sequence[int], limit: int) -> int:
         """Return how many leading blocks are cached, at most ``limit``."""
         places = self._places

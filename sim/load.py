@@ -73,8 +73,9 @@ def _compute_s(
 ) -> float:
     """Return the engine seconds that requests need, decoding in full batches.
 
-    A batch is full with as many sequences as the pool holds. Steps that had to go with
-    fewer, while others waited for a token or a place in a step, count whole.
+    A batch is full with as many sequences as the pool holds, by the blocks that each
+    held on average. Steps that had to go with fewer, while others waited for a token or
+    a place in a step, count whole. What the requests did take is the most.
     """
     cost = spec.cost
     counts = {name: of[first:] for name, of in records.counts.items()}
@@ -85,8 +86,10 @@ def _compute_s(
     )
     steps = counts["output_tokens"] - 1.0
     context = counts["input_tokens"] + counts["output_tokens"] / 2
-    pool_tokens = (spec.gpu_blocks - 1) * spec.limits.block_tokens
-    batch = max(min(spec.limits.max_sequences, pool_tokens / context.mean()), 1.0)
+    held = max(counters["held_blocks_s"], 1e-9)
+    fit = (spec.gpu_blocks - 1) * counters["holders_s"] / held
+    batch = max(min(spec.limits.max_sequences, fit), 1.0)
     a_step_s = cost.decode_s / batch + cost.sequence_s + cost.context_s * context
     short = counters["crowded_steps"] - counters["crowded_sequences"] / batch
-    return float((prefill_s + steps * a_step_s).sum()) + cost.decode_s * max(short, 0)
+    needed_s = float((prefill_s + steps * a_step_s).sum())
+    return min(needed_s + cost.decode_s * max(short, 0), float(counters["busy_s"]))

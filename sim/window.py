@@ -77,6 +77,8 @@ def _counters(engine: Engine) -> Counters:
         "busy_s": engine.busy.total_s,
         "present_s": engine.present.total_s,
         "pool_s": engine.pool_use.total_s,
+        "held_blocks_s": engine.held_blocks.total_s,
+        "holders_s": engine.holders.total_s,
         "steps": engine.batcher.step,
         "crowded_steps": engine.num_crowded_steps,
         "crowded_sequences": engine.num_crowded_sequences,

@@ -125,6 +125,15 @@ def test_steps_that_cannot_be_full_count_whole():
     assert long > 5 * max(short, 0.2)
 
 
+def test_sequences_that_share_blocks_are_not_short_of_them():
+    """Twenty blocks in front of all; beside them the pool holds four at a time."""
+    paths = [[*range(20), 20 + i] for i in range(60)]
+    forest = Forest(paths, waits_s=[5.0] * 60, outputs=[11] * 60)
+    result = simulated(forest, CostModel(decode_s=1.0), pool=40)
+    assert np.nanmax(result.runs[0].records.spans()["queue_s"]) < 1.0
+    assert result.runs[0].summary["offered_load"] <= 1
+
+
 def test_a_queue_that_only_later_traffic_makes_grow_is_seen():
     forest = distinct(80, 60.0)
     forest.waits_s[40:] = [10.0] * 40

@@ -87,8 +87,12 @@ def _changed(change):
         _changed(lambda cells: cells[0]["requests"][0].update(ttft_s=0)),
         _changed(lambda cells: cells[0]["requests"][0].update(example="x")),
         _changed(lambda cells: cells[0]["metrics"].update(prefix_cache_queries=0)),
+        _changed(lambda cells: cells[0]["metrics"].update(prefix_cache_queries=1e15)),
+        _changed(lambda cells: cells[0].update(requests=cells[0]["requests"][:1])),
+        _changed(lambda cells: cells[0].update(cell=5)),
+        _changed(lambda cells: cells[0].update(cell="A1\n")),
     ],
-    ids=range(14),
+    ids=range(18),
 )
 def test_other_files_are_refused(tmp_path, text):
     path = tmp_path / "cells.json"
