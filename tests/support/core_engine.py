@@ -152,8 +152,7 @@ class CoreEngine:
         )
         self.connector = self.scheduler.connector.connector_scheduler
         self.manager = self.connector.manager
-        self.driver = self.manager.driver
-        assert self.driver.capacity == chunks - self.num_spare
+        self.driver = self.find_driver(chunks)
         self.store_steps, self.load_steps = store_steps, load_steps
         self.workers = [
             Worker(rank, gpu_blocks, blocks_per_chunk, chunks, self.memory_of)
@@ -175,6 +174,11 @@ class CoreEngine:
         self._watch()
 
     num_spare = 0  # chunks that are no slots
+
+    def find_driver(self, chunks):
+        """The driver of the CPU tier."""
+        assert self.manager.driver.capacity == chunks - self.num_spare
+        return self.manager.driver
 
     def memory_of(self, rank, caches):
         """Memory of a worker's tier, and what frees it; none for memory of its own."""

@@ -4,6 +4,7 @@ Steps of the scheduler wait for the SSD, so that every run and every version see
 operations end at the same points.
 """
 
+import inspect
 import os
 import tempfile
 from functools import partial
@@ -21,19 +22,55 @@ from support.core_scenarios import (
     soak,
 )
 from vllm.v1.kv_offload import base
+from vllm.v1.kv_offload.tiering.factory import SecondaryTierFactory
 
 from hotset.adapter import compat
 from hotset.adapter.errors import AdapterError
-from hotset.adapter.ssd import vllm_spec, vllm_tiering
+from hotset.adapter.ssd import vllm_secondary, vllm_spec, vllm_tiering
 from hotset.adapter.ssd.jobs import JobDone
 from hotset.adapter.ssd.short_steps import ShortSteps
 from hotset.adapter.ssd.vllm_secondary import HotsetSsdTier
 
 WAIT_S = 60.0
+# Before, a tier is registered; later it is found by its module.
+HAS_MODULE_PATH = '"module_path"' in inspect.getsource(SecondaryTierFactory)
+if not HAS_MODULE_PATH:
+    SecondaryTierFactory.register_tier(
+        "HotsetSsdTier", HotsetSsdTier.__module__, "HotsetSsdTier"
+    )
 SLOT = 2 * PAGE  # bytes on SSD for a chunk of one block, at most
 
 
-class SsdEngine(CoreEngine):
+class SharedEngine(CoreEngine):
+    """A core engine whose CPU tier is in memory that its spec shares."""
+
+    spec_class = None
+
+    def __init__(self, *arguments, **settings):
+        made, get_manager = [], self.spec_class.get_manager
+
+        def noted(spec):
+            made.append(spec)
+            return get_manager(spec)
+
+        self.spec_class.get_manager = noted
+        self._made = made
+        try:
+            super().__init__(*arguments, **settings)
+        finally:
+            self.spec_class.get_manager = get_manager
+        self.spec = made[0]
+
+    def memory_of(self, rank, caches):
+        spec = self._made[0]
+        parallel = vllm_tiering.engine_config_of(spec).parallel_config
+        before, parallel.rank = parallel.rank, rank
+        views, region = vllm_tiering.worker_views(spec, caches)
+        parallel.rank = before
+        return views, region.cleanup
+
+
+class SsdEngine(SharedEngine):
     """A core engine whose CPU tier is in shared memory, with an SSD tier behind it.
 
     Parameters
@@ -46,24 +83,14 @@ class SsdEngine(CoreEngine):
         More of its configuration.
     """
 
+    spec_class = vllm_spec.HotsetSsdSpec
+
     def __init__(self, chunks, gpu_blocks, folder, ssd=None, hotset=None, **settings):
         ssd = {"path": str(folder), "max_bytes": 200 * SLOT, **(ssd or {})}
         if ssd.get("mode") == "demote":
             self.num_spare = max(1, int(ssd.get("staging_share", 0.125) * chunks))
-        made, get_manager = [], vllm_spec.HotsetSsdSpec.get_manager
-
-        def noted(spec):
-            made.append(spec)
-            return get_manager(spec)
-
-        vllm_spec.HotsetSsdSpec.get_manager = noted
-        self._made = made
-        try:
-            hotset = {"ssd": ssd, **(hotset or {})}
-            super().__init__(chunks, gpu_blocks, hotset, **settings)
-        finally:
-            vllm_spec.HotsetSsdSpec.get_manager = get_manager
-        self.spec = made[0]
+        hotset = {"ssd": ssd, **(hotset or {})}
+        super().__init__(chunks, gpu_blocks, hotset, **settings)
         self.ssd, self.cache = self.manager.ssd, self.manager.ssd.cache
         self.waits = True
         read = self.ssd._read
@@ -81,14 +108,6 @@ class SsdEngine(CoreEngine):
             return take_events()
 
         self.manager.take_events = after_all
-
-    def memory_of(self, rank, caches):
-        spec = self._made[0]
-        parallel = vllm_tiering.engine_config_of(spec).parallel_config
-        before, parallel.rank = parallel.rank, rank
-        views, region = vllm_tiering.worker_views(spec, caches)
-        parallel.rank = before
-        return views, region.cleanup
 
     def step(self):
         if self.waits:
@@ -121,6 +140,47 @@ class SsdEngine(CoreEngine):
             "ssd_jobs": self.ssd.num_jobs,
             "ssd_faults": self.manager.num_ssd_faults,
         }
+
+
+class StockEngine(SharedEngine):
+    """vLLM's own tiering, with our tier behind its CPU tier; made by its factory."""
+
+    spec_class = vllm_tiering.SPEC_BASE
+
+    def __init__(self, chunks, gpu_blocks, folder):
+        tier = {"type": "HotsetSsdTier", "path": str(folder), "max_bytes": 200 * SLOT}
+        if HAS_MODULE_PATH:
+            tier["module_path"] = HotsetSsdTier.__module__
+        extra = {"spec_name": "TieringOffloadingSpec", "secondary_tiers": [tier]}
+        super().__init__(chunks, gpu_blocks, extra_config=extra)
+        (self.tier,) = self.manager.secondary_tiers
+        self.cache = self.tier.cache
+
+    def find_driver(self, chunks):
+        return ()
+
+    def step(self):
+        assert self.cache.drain(WAIT_S)
+        super().step()
+
+    def settle(self):
+        """Let the tier end what is under way, in steps in which nothing is computed."""
+        for _ in range(4):
+            self.step()
+
+    def close(self):
+        """As vLLM ends; calls and answers were its own manager's."""
+        for worker in self.workers:
+            worker._worker.shutdown()
+        self.manager.shutdown()
+        self.calls.clear()
+        self.victims.clear()
+        self.stored.clear()
+
+    def accounts(self):
+        # Up to 0.22 a tier is told of no end.
+        known = len(self.tier._requests) if compat.HAS_REQUEST_HOOKS else 0
+        return {"jobs": len(self.tier._left), "requests": known}
 
 
 def folders():
@@ -595,6 +655,9 @@ def ssd_under_stock_tiering():
         assert ended() == ended() == [] and len(pauses) == 1
         tier.cache.finished = finished
         assert ended() == [(2, True)] and not ended() and len(pauses) == 1
+        for number in range(2 * vllm_secondary._MOST_REQUESTS):  # none of them ends
+            tier.touch(keys[:1], SimpleNamespace(req_id=number))
+        assert len(tier._requests) == vllm_secondary._MOST_REQUESTS
         assert rows[6].tolist() == [3] * PAGE
         assert rows[7].tolist() == [4] * PAGE
         tier.submit_load(job(3, keys[3:5], [4, 5]))
@@ -605,3 +668,26 @@ def ssd_under_stock_tiering():
         tier.shutdown()
         engine.close()
         return [engine]
+
+
+@scenario
+def ssd_behind_vllms_own_manager():
+    """What vLLM's CPU tier evicts comes back from our tier, also after a restart."""
+    engines = []
+    with folders() as folder:
+        make = prompts(42)
+        a, b = make(4 * BLOCK + 3), make(5 * BLOCK + 3)
+        for start in range(2):
+            engine = StockEngine(6, 12, folder)
+            for turn in range(3):
+                for name, prompt, full in (("a", a, 4), ("b", b, 5)):
+                    hit = engine.serve(f"{name} {turn}", prompt)
+                    engine.reset_gpu()
+                    engine.settle()
+                    assert hit == (full * BLOCK if start + turn else 0), (name, hit)
+            counts = engine.cache.statistics()
+            assert counts["loads", "done"] > 9
+            assert counts.get(("stores", "done"), 0) == (0 if start else 9)
+            engine.close()
+            engines.append(engine)
+    return engines
