@@ -17,6 +17,7 @@ from hotset.sim.options import (
     TailOption,
     TailRule,
     bytes_of_a_token,
+    print_warnings,
     progress_bar,
     table_console,
 )
@@ -87,7 +88,12 @@ def compare(
     """Compare policies, tuned on the first part of each trace, judged on the rest."""
     from hotset.sim.capacity import parse_capacity
     from hotset.sim.compare import Plan, check_plan, contestants, run_comparison
-    from hotset.sim.compare_report import as_json, print_comparison, write_comparison
+    from hotset.sim.compare_report import (
+        as_json,
+        print_comparison,
+        warnings_of,
+        write_comparison,
+    )
     from hotset.sim.parallel import check_jobs
 
     threads = check_jobs(jobs)
@@ -111,6 +117,7 @@ def compare(
     if json is not None:
         write_json(as_json(cells, plan), json)
     print_comparison(cells, plan, table_console())
+    print_warnings(warnings_of(cells))
 
 
 def _load_all(

@@ -50,9 +50,16 @@ def as_json(cells: Sequence[Cell], plan: Plan) -> dict[str, Any]:
             "policies": [who.name for who in plan.contestants],
         },
         "definitions": DEFINITIONS,
+        "warnings": warnings_of(cells),
         "traces": [_trace(contest) for contest in _contests(cells)],
         "cells": [_cell(cell, i) for i, cell in _numbered(cells)],
     }
+
+
+def warnings_of(cells: Sequence[Cell]) -> list[str]:
+    """Return what the user should know of the traces."""
+    every = [c.workload.trace.provenance.warnings for c in _contests(cells)]
+    return list(dict.fromkeys(warning for each in every for warning in each))
 
 
 def _contests(cells: Sequence[Cell]) -> list[Contest]:
@@ -77,6 +84,7 @@ def _trace(contest: Contest) -> dict[str, Any]:
         "path": trace.provenance.path,
         "sha256": trace.provenance.sha256,
         "format": trace.provenance.format,
+        "rejected": trace.provenance.rows_rejected,
         "requests": trace.num_requests,
         "accesses": int(workload.chunks.offsets[-1]),
         "distinct_blocks": workload.chunks.num_distinct,

@@ -60,6 +60,7 @@ _NOT_KNOWN = (
 )
 # Every how many layers one is full, where a model has no list of its layers.
 _FULL_EVERY = {"gemma2": 2, "gemma3": 6, "gemma3_text": 6}
+_MOST, _MOST_LAYERS = 10**9, 10_000
 _OF_STATES = ("mamba_", "ssm_", "linear_conv_")  # how keys of such layers begin
 
 
@@ -298,6 +299,8 @@ class _Reader:
         heads = self._number("num_attention_heads")
         kv_heads = self._number("num_key_value_heads", heads)
         size = self._number("head_dim", self._number("hidden_size", heads) // heads)
+        if size < 1:
+            raise self._wrong(f"{heads} attention heads are more than hidden_size")
         here = self._share(kv_heads, "num_key_value_heads")
         return 2 * here * size, f"K and V of {here} heads of {size} values"
 
@@ -360,6 +363,9 @@ class _Reader:
             raise self._wrong(
                 f"{key} is {value!r}, a whole number from {least} on is needed"
             )
+        most = _MOST_LAYERS if key == "num_hidden_layers" else _MOST
+        if value > most:
+            raise self._wrong(f"{key} is {value}, allowed is at most {most}")
         return value
 
     def _wrong(self, what: str) -> PolicyError:

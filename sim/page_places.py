@@ -135,7 +135,7 @@ def _fit(values: Values, said: Said) -> None:
         )
     columns = ["tiers", "tokens hit by lru", "money for a saved prefill hour"]
     said.sizes.append(parts.table(f"What it hits of {fit['path']}", columns, hits))
-    if "curve" in fit:
+    if fit.get("curve"):
         what = "Hits of lru by tokens cached; vertical: the budgets; ring: the knee."
         title = f"Hits by budget: {fit['path']}"
         said.budgets.append((partial(plot_size, values, 4.7), title, what))

@@ -99,12 +99,19 @@ _TIERS = ("gpu", "cpu", "ssd", "computed")
 _OVER_TIME = fields(
     edges_s=each(number, 2), **{f"{tier}_tokens": each(whole) for tier in _TIERS}
 )
+_SSD = fields(
+    read_bytes=whole, write_bytes=whole, writes_per_day_bytes=optional(amount)
+)
 _SIMULATED: dict[str, Check] = {
     "trace": _ORIGIN,
     "profile": fields(name=text),
     "runs": each(
         fields(
-            {"over_time": _OVER_TIME, "bottleneck": optional(text)},
+            {
+                "over_time": _OVER_TIME,
+                "bottleneck": optional(text),
+                "ssd": optional(_SSD),
+            },
             label=text,
             offered_load=optional(amount),
             ttft_s=fields(mean=amount, p95=amount),
@@ -172,7 +179,7 @@ _SIZED: dict[str, Check] = {
     ),
 }
 _FITTED = fields(
-    {"curve": each(fields(tokens=whole, token_hit_ratio=ratio), 1)},
+    {"curve": each(fields(tokens=whole, token_hit_ratio=ratio))},
     path=text,
     sha256=text,
     ceiling_token_hit_ratio=optional(ratio),

@@ -20,14 +20,25 @@ def read_simulate(values: Values, said: Said) -> None:
     said.verdicts += [f"{where}: {line}" for line in _least_ttft(values["runs"])]
     _time_table(values, said)
     _time_pictures(values, said)
-    moved = [
-        [run["label"], f"{run['cpu']['load_bytes'] / 1e9:,.1f}",
-         f"{run['cpu']['store_bytes'] / 1e9:,.1f}", f"{run['cpu_blocks']:,}"]
-        for run in values["runs"]
-    ]  # fmt: skip
-    columns = ["policy", "loaded, GB", "stored, GB", "CPU blocks"]
-    title = f"Sizes and costs of the CPU tier: {where}"
-    said.sizes.append(parts.table(title, columns, moved))
+    _costs(values, where, said)
+
+
+def _costs(values: Values, where: str, said: Said) -> None:
+    """Say what was moved; by the SSD as well, where a run has one."""
+    has_ssd = any(run.get("ssd") for run in values["runs"])
+    columns = ["policy", "CPU blocks", "loaded, GB", "stored, GB"]
+    columns += ["SSD read, GB", "SSD written, GB", "a day, TB"] if has_ssd else []
+    rows = []
+    for run in values["runs"]:
+        row = [run["label"], f"{run['cpu_blocks']:,}"]
+        row += [f"{run['cpu'][f'{way}_bytes'] / 1e9:,.1f}" for way in ("load", "store")]
+        ssd = run.get("ssd")
+        if ssd:
+            a_day = ssd["writes_per_day_bytes"]
+            row += [f"{ssd[f'{way}_bytes'] / 1e9:,.1f}" for way in ("read", "write")]
+            row.append("-" if a_day is None else f"{a_day / 1e12:,.1f}")
+        rows.append(row)
+    said.sizes.append(parts.table(f"Sizes and costs: {where}", columns, rows))
 
 
 def _is_overloaded(run: Values) -> bool:

@@ -20,7 +20,7 @@ from hotset.sim.parallel import reporter, run_all
 from hotset.sim.regime_axes import Axis, Place, Supply, check_axes, place
 from hotset.sim.regime_cells import Cell, Sum
 from hotset.sim.replay import Replay, RunConfig, first_measured
-from hotset.sim.study import check_reuse
+from hotset.sim.study import check_reuse, too_small_gpu
 from hotset.sim.workload import Workload
 from hotset.traces.stats import ceiling_of
 
@@ -90,6 +90,7 @@ class RegimeMap:
     plan: Plan
     cells: list[Cell]
     paired_by: str
+    warnings: list[str] = field(default_factory=list)
 
     def cell(self, x: str, y: str) -> Cell:
         """Return the cell of two values, as written."""
@@ -136,8 +137,8 @@ def check_plan(plan: Plan) -> None:
         raise PolicyError(f"--least {plan.least:g}: allowed is 0 to below 1")
     if not 0 <= plan.warmup < 1:
         raise PolicyError(f"--warmup {plan.warmup:g}: allowed is 0 to below 1")
-    if not plan.thresholds:
-        raise PolicyError("--store-threshold: at least one is needed")
+    if not 1 <= len(set(plan.thresholds)) == len(plan.thresholds):
+        raise PolicyError("--store-threshold: at least one is needed, each once")
 
 
 @dataclass(frozen=True)
@@ -185,7 +186,12 @@ def run_map(
     if len(plan.seeds) == 1:
         first = first_measured(plan.warmup, workloads[0].trace.num_requests)
         by = make_groups(workloads[0].trace, first).kind
-    return RegimeMap(plan, cells, by)
+    warnings = [each for w in workloads for each in w.trace.provenance.warnings]
+    for _, _, spot in spots:
+        for seed in plan.seeds:
+            workload = workloads[numbers[spot.options, seed]]
+            warnings += too_small_gpu(workload, spot.gpu_blocks)
+    return RegimeMap(plan, cells, by, list(dict.fromkeys(warnings)))
 
 
 def _workloads(

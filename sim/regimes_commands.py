@@ -17,6 +17,7 @@ from hotset.sim.options import (
     WarmupOption,
     bytes_of_a_token,
     check_picture,
+    print_warnings,
     progress_bar,
     table_console,
 )
@@ -108,13 +109,15 @@ def regime_map(
     from hotset.policies.registry import POLICIES
     from hotset.sim.engines import engine as rules_of
     from hotset.sim.parallel import check_jobs
-    from hotset.sim.regime_axes import parse_axis
+    from hotset.sim.regime_axes import PREFIX, parse_axis
     from hotset.sim.regime_presets import PUBLISHED, published_plan
     from hotset.sim.regimes import Plan, check_plan, everyone, run_map
     from hotset.sim.regimes_report import as_json, print_map, write_map
 
     threads = check_jobs(jobs)
     check_picture(plot)
+    if source.trace == PUBLISHED or source.trace.startswith(PREFIX):
+        source.refuse_options(f"{source.trace} is made, not read")
     outputs: dict[str, Path | None] = {"--csv": csv, "--json": json, "--plot": plot}
     if source.trace == PUBLISHED:
         given = (x, y, budget, settings, seeds, scoring)
@@ -163,6 +166,7 @@ def regime_map(
 
         save_picture(plot_map(values), plot)
     print_map(result, table_console())
+    print_warnings(result.warnings)
 
 
 def _supply(

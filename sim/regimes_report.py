@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from hotset.sim.regime_axes import Supply
 from hotset.sim.regime_cells import Cell, Knob, Margin, Sum
 from hotset.sim.regimes import RegimeMap
 from hotset.sim.report import percent, print_whole_table
@@ -64,10 +65,31 @@ def as_json(result: RegimeMap) -> dict[str, Any]:
             "warmup": plan.warmup,
             "paired_by": result.paired_by,
         },
+        **_trace(plan.supply),
         "definitions": DEFINITIONS,
+        "warnings": result.warnings,
         "x_values": list(plan.x.values),
         "y_values": list(plan.y.values),
         "cells": [_cell(cell, _writes_pairs(result)) for cell in result.cells],
+    }
+
+
+def _trace(supply: Supply) -> dict[str, Any]:
+    """Return where a trace comes from; nothing for a generator."""
+    if supply.trace is None:
+        return {}
+    provenance = supply.trace.provenance
+    return {
+        "trace": {
+            "path": provenance.path,
+            "sha256": provenance.sha256,
+            "format": provenance.format,
+            "requests": supply.trace.num_requests,
+            "block_tokens": supply.trace.block_tokens,
+            "rejected": provenance.rows_rejected,
+            "options": dict(provenance.options),
+            "steps": list(provenance.steps),
+        }
     }
 
 

@@ -233,6 +233,7 @@ def as_json(
     }
     if fit is not None:
         found["trace"] = _fit_as_json(fit, tiers, prices)
+        found["warnings"] = list(fit.trace.provenance.warnings)
     return found
 
 
@@ -287,6 +288,9 @@ def _fit_as_json(
     found: dict[str, Any] = {
         "path": fit.trace.provenance.path,
         "sha256": fit.trace.provenance.sha256,
+        "format": fit.trace.provenance.format,
+        "requests": fit.trace.num_requests,
+        "rejected": fit.trace.provenance.rows_rejected,
         "block_tokens": fit.trace.block_tokens,
         "ceiling_token_hit_ratio": fit.token_hit_ratio(
             fit.curve.most_blocks * fit.trace.block_tokens

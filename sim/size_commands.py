@@ -7,11 +7,12 @@ from typing import Annotated
 
 import typer
 
-from hotset.sim.options import PlotOption, check_picture, table_console
+from hotset.sim.options import PlotOption, check_picture, print_warnings, table_console
 from hotset.traces.commands import JsonOption, write_json
 from hotset.traces.trace_input import TraceInput, may_take_trace
 
 _BLOCK_TOKENS = 16
+_LEAST, _MOST = 1e-9, 1e12  # of a price or a speed
 _PRICES = ("--ram-price", "--ssd-price", "--prefill-tokens-per-s")
 
 
@@ -118,6 +119,7 @@ def size(
     print_tiers(layout, tiers, console)
     if fit is not None:
         print_fit(fit, tiers, prices, console)
+        print_warnings(fit.trace.provenance.warnings)
 
 
 def check_prices(
@@ -133,5 +135,5 @@ def check_prices(
             raise PolicyError("--ssd-price: it is the price of --ssd, which is absent")
         if value is None and (option != "--ssd-price" or has_ssd):
             raise PolicyError(f"{option}: it is needed beside the other prices")
-        if value is not None and not 0.0 < value < float("inf"):
-            raise PolicyError(f"{option} {value}: a number above 0 is needed")
+        if value is not None and not _LEAST <= value <= _MOST:
+            raise PolicyError(f"{option} {value}: allowed is {_LEAST:g} to {_MOST:g}")

@@ -105,13 +105,20 @@ def _hits(fit: TraceFit, tiers: list[Tier], prices: Prices | None) -> str:
     ratio = fit.token_hit_ratio(sum(tier.tokens for tier in tiers))
     if ratio is None:
         least = fit.curve.first_capacity * fit.trace.block_tokens
-        return f"{names}: smaller than the longest request, {least:,} tokens"
+        what = "a block" if fit.curve.first_capacity == 1 else "the longest request"
+        return f"{names}: smaller than {what} of the trace, {least:,} tokens"
     line = f"{names}: lru hits {percent(ratio)} of the input tokens"
     if prices is not None:
         money = fit.money_for_saved_hour(prices, tiers)
         line += (
-            ", which saves nothing"
+            f", {_no_price(ratio)}"
             if money is None
             else f", {money:,.2f} for each hour of prefill saved"
         )
     return line
+
+
+def _no_price(ratio: float) -> str:
+    if ratio == 0:
+        return "which saves nothing"
+    return "whose price is not known: all requests come at one time"

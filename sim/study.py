@@ -350,14 +350,19 @@ def _warnings(
                 "nothing is evicted, so policies do not differ"
             )
     warnings += limits_of_the_optimum(study)
-    if study.gpu_blocks > 0:
-        need = np.diff(workload.blocks.offsets).max(initial=0) + 1
-        if need > study.gpu_blocks - 1:
-            warnings.append(
-                f"a GPU tier of {study.gpu_blocks} blocks cannot run the longest "
-                f"request, which needs {need + 1}"
-            )
+    warnings += too_small_gpu(workload, study.gpu_blocks)
     return warnings
+
+
+def too_small_gpu(workload: Workload, gpu_blocks: int) -> list[str]:
+    """Say where a GPU tier cannot run the longest request; 0 is no GPU tier."""
+    need = int(np.diff(workload.blocks.offsets).max(initial=0)) + 1
+    if gpu_blocks == 0 or need <= gpu_blocks - 1:
+        return []
+    return [
+        f"a GPU tier of {gpu_blocks} blocks cannot run the longest request, which "
+        f"needs {need + 1}"
+    ]
 
 
 def limits_of_the_optimum(study: Study) -> list[str]:

@@ -123,6 +123,21 @@ class TraceInput:
         name = "stdin" if self.trace == "-" else Path(self.trace).resolve().name
         return Path(f"{name}.rejects.jsonl")
 
+    def refuse_options(self, why: str) -> None:
+        """Refuse options of reading where nothing is read.
+
+        Raises
+        ------
+        TraceError
+            If one is given.
+        """
+        plain = {name: default for name, (_, default) in _SHARED.items()}
+        shared = [name for name in _SHARED if name != "trace"]
+        names = [name for name in shared if getattr(self, name) != plain[name]]
+        names += [name for name, _ in self.options.given()]
+        if names:
+            raise TraceError(f"{_as_option(names[0], self.prefixed)}: {why}")
+
     def load(
         self,
         outputs: dict[str, Path | None],
@@ -220,7 +235,7 @@ def takes_trace(command: Callable[..., None]) -> Callable[..., None]:
         A command whose signature has the argument, then the command's own
         options, then the options of reading.
     """
-    return _taking(command, _SHARED, "TRACE", None)
+    return _taking(command, _SHARED, "TRACE")
 
 
 def may_take_trace(command: Callable[..., None]) -> Callable[..., None]:
@@ -239,28 +254,15 @@ def may_take_trace(command: Callable[..., None]) -> Callable[..., None]:
         As with `takes_trace`. Without a trace the options of reading are refused.
     """
     shared = {**_SHARED, "trace": (TraceOption, None)}
-    return _taking(command, shared, "--trace", _refuse_options)
-
-
-def _refuse_options(
-    given: Mapping[str, Any], options: ReadOptions, prefixed: Set[str]
-) -> None:
-    """Refuse options of reading where nothing is read."""
-    plain = {name: default for name, (_, default) in _SHARED.items()}
-    names = [n for n, v in given.items() if n != "trace" and v != plain[n]]
-    names += [name for name, _ in options.given()]
-    if names:
-        option = _as_option(names[0], prefixed)
-        raise TraceError(f"{option}: of --trace, which is absent")
+    return _taking(command, shared, "--trace")
 
 
 def _taking(
     command: Callable[..., None],
     shared_options: Mapping[str, tuple[Any, Any]],
     called: str,
-    refuse: Callable[[Mapping[str, Any], ReadOptions, Set[str]], None] | None,
 ) -> Callable[..., None]:
-    """Return the command with the options; ``refuse`` is asked without a trace."""
+    """Return the command with the options; it gets None where no trace is named."""
     _, *own = inspect.signature(command, eval_str=True).parameters.values()
     parameters = {each.name: (each.annotation, each.default) for each in own}
     names = {each.name for each in dataclasses.fields(ReadOptions)}
@@ -277,14 +279,12 @@ def _taking(
             options = ReadOptions(
                 **{name: values.pop(argument) for name, argument, _ in of_format}
             )
-        source = None
-        if refuse is None or shared["trace"] is not None:
-            source = TraceInput(
-                **shared, options=options, called=called, prefixed=prefixed
-            )
+        source = TraceInput(**shared, options=options, called=called, prefixed=prefixed)
+        if shared["trace"] is None:
+            source.refuse_options(f"of {called}, which is absent")
+            command(None, **values)
         else:
-            refuse(shared, options, prefixed)
-        command(source, **values)
+            command(source, **values)
 
     signature = inspect.Signature(
         [

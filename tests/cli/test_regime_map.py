@@ -104,6 +104,9 @@ def test_noise_follows_from_what_is_written(tmp_path):
             ["sample", "--x=budget=1%", "--y=gpu-blocks=0.5"],
             "gpu-blocks 0.5: a whole number is needed",
         ),
+        ([*COMMON, "--format=csv"], "--format: generate:questions is made, not read"),
+        (["published", "--chained"], "--chained: published is made, not read"),
+        ([*COMMON, "--store-threshold=2,2"], "at least one is needed, each once"),
         ([*COMMON, "--scoring=belady"], "--scoring belady: it knows the future"),
         ([*COMMON, "--scoring=unbounded"], "--scoring unbounded: it never evicts"),
         (

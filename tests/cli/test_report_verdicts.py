@@ -84,6 +84,16 @@ def test_overload_is_said_and_ranks_no_ttft(tmp_path):
     assert "a tie of lru and guard: a p95 TTFT of 2.000 s" in said
 
 
+def test_what_an_ssd_costs_is_shown(tmp_path):
+    values = simulated(("lru", 0.5, 2.0, 0.5))
+    values["runs"][0]["ssd"] = {
+        "read_bytes": 2 * 10**9, "write_bytes": 3 * 10**9,
+        "writes_per_day_bytes": 4.5e12,
+    }  # fmt: skip
+    page, _ = page_of(values, tmp_path)
+    assert "<td>2.0</td><td>3.0</td><td>4.5</td>" in page
+
+
 def test_tunings_are_shown_in_their_own_objectives(tmp_path):
     objectives = [("ttft_p95_s", "s"), ("stored_bytes", "bytes")]
     values = tuned(objectives, ttft_p95_s=0.27, stored_bytes=5e9)

@@ -119,6 +119,63 @@ def test_a_trace_of_another_format(model, tmp_path):
     assert found["trace"]["lru"][0]["token_hit_ratio"] == pytest.approx(400 / 600)
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"num_hidden_layers": 10**12}, "num_hidden_layers is 1000000000000, allowed"),
+        ({"hidden_size": 8}, "32 attention heads are more than hidden_size"),
+        ({"head_dim": 10**30}, "head_dim is 1000"),
+    ],
+)
+def test_models_that_cannot_be(changes, said, tmp_path):
+    path = tmp_path / "m.json"
+    path.write_text(json.dumps({**CONFIG, **changes}))
+    out = run("size", "--model", path, "--cpu=1GiB", code=2)
+    assert said in out
+    assert len(out.splitlines()) == 1
+
+
+ROW = '{"timestamp": 0, "input_length": %d, "output_length": 1, "hash_ids": %s}\n'
+
+
+def test_traces_with_nothing_to_hit_or_all_at_once(model, tmp_path):
+    path, page = tmp_path / "t.jsonl", tmp_path / "p.html"
+    common = ("size", "--model", model, "--trace", path, "--json", tmp_path / "s.json")
+    prices = (PRICES[0], PRICES[2], "--plot", tmp_path / "p.png")
+    path.write_text(ROW % (100, [1]))
+    assert "which saves nothing" in run(*common, "--cpu=1GiB", *prices)
+    run("report", tmp_path / "s.json", "--out", page)
+    path.write_text(2 * (ROW % (600, [1, 2])))
+    said = run(*common, "--cpu=1GiB", *prices)
+    assert "42.67 % of the input tokens, whose price is not known" in said
+    run("report", tmp_path / "s.json", "--out", page)
+    said = run(*common, "--cpu=40MiB")
+    assert "cpu: smaller than a block of the trace, 512 tokens" in said
+
+
+def test_made_up_reuse_is_said(model, tmp_path):
+    path = tmp_path / "azure.csv"
+    rows = [f"2023-11-16 18:00:{s:02}.0000000,1000,5" for s in range(50)]
+    path.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows, ""]))
+    made = ("--synthetic-reuse=prefix:512", "--format=azure-llm")
+    arguments = ("--model", model, "--cpu=8GiB", "--trace", path, *made)
+    found = sized(tmp_path, *arguments, "--trace-block-tokens=512")
+    assert any("synthetic" in warning for warning in found["warnings"])
+    assert found["trace"]["rejected"] == 0
+    out = tmp_path / "map.json"
+    made = (*made, "--block-tokens=512")
+    common = ("--x=budget=100%", "--y=gpu-blocks=0,2", "--policy=lru", "--json", out)
+    run("regime-map", path, *common, *made)
+    told = json.loads(out.read_text())
+    assert any("synthetic" in warning for warning in told["warnings"])
+    assert any("GPU tier of 2 blocks cannot" in each for each in told["warnings"])
+    assert told["trace"]["format"] == "azure-llm"
+    common = ("--capacity=100%", "--policy=guard", "--tune=none", "--json", out)
+    run("compare", path, *common, *made)
+    told = json.loads(out.read_text())
+    assert any("synthetic" in warning for warning in told["warnings"])
+
+
 def test_the_curve_holds_knee_and_budgets(model, tmp_path):
     found = sized(
         tmp_path, "--model", model, "--cpu=8GiB", "--ssd=16GiB", "--trace=sample"
@@ -159,7 +216,7 @@ def test_a_state_is_saved_once_a_block(tmp_path):
         (["--cpu=1GiB", "--trace=sample", "--ram-price=3"], "--prefill-tokens-per-s"),
         (
             ["--cpu=1GiB", "--trace=sample", "--ram-price=-1", PRICES[2]],
-            "--ram-price -1.0: a number above 0",
+            "--ram-price -1.0: allowed is 1e-09 to 1e+12",
         ),
         (["--cpu=1GiB", "--plot=a.png"], "--trace is needed"),
         (["--cpu=1GiB", "--trace=sample", *PRICES], "the price of --ssd, which is"),
