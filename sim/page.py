@@ -120,8 +120,10 @@ def _origins(found: Sequence[Found]) -> str:
             for name, value in said.made_by
         ]
         rows.append(("SHA-256 of the file", digest))
+        digests: dict[str, list[str]] = {}
         for name, of_trace in said.traces:
-            rows.append((f"SHA-256 of {name}", of_trace))
+            digests.setdefault(name, []).append(of_trace)
+        rows += [(f"SHA-256 of {name}", ", ".join(of)) for name, of in digests.items()]
         rows += said.shown_settings
         whole.append(parts.table(path.name, ["what", "value"], rows, True))
     return "".join(whole)

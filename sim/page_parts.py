@@ -36,7 +36,7 @@ overflow-wrap:anywhere}
 figure{margin:1rem 0}figcaption{color:#444;font-size:.9rem}
 svg{width:100%;height:auto}
 @media print{body{max-width:none;padding:0}.scroll{overflow:visible}
-svg{min-width:0!important}
+svg{min-width:0!important;max-height:22cm}h2{break-after:avoid}
 figure,table{break-inside:avoid}table{font-size:.7rem}}
 """
 _NO_SIGN = "\N{REPLACEMENT CHARACTER}"

@@ -11,6 +11,7 @@ from hotset.sim.page_said import Said, Values, names, shown_best
 from hotset.sim.report import percent
 
 _FULL_LOAD = 1.0
+_AT_ONCE_S = 1e-6  # requests of so short a time have no course of time to show
 
 
 def read_simulate(values: Values, said: Said) -> None:
@@ -126,7 +127,8 @@ def _time_pictures(values: Values, said: Said) -> None:
     from hotset.sim.plots_page import plot_tiers
 
     for run in values["runs"]:
-        if "over_time" in run:
+        edges = run.get("over_time", {}).get("edges_s", [0.0])
+        if edges[-1] - edges[0] > _AT_ONCE_S:
             where = f"{run['label']}, {values['trace']['path']}"
             title = f"Hits by tier over time: {where}"
             what = (

@@ -94,6 +94,19 @@ def test_what_an_ssd_costs_is_shown(tmp_path):
     assert "<td>2.0</td><td>3.0</td><td>4.5</td>" in page
 
 
+def over_time(edges):
+    tiers = {f"{t}_tokens": [1, 1] for t in ("gpu", "cpu", "ssd", "computed")}
+    return {"edges_s": edges, **tiers}
+
+
+def test_hits_over_no_time_have_no_picture(tmp_path):
+    values = simulated(("lru", 0.5, 2.0, 0.5))
+    for edges, count in (([0.0, 5e-10, 1e-9], 0), ([0.0, 1.0, 2.0], 1)):
+        values["runs"][0]["over_time"] = over_time(edges)
+        page, _ = page_of(values, tmp_path)
+        assert page.count("<figure>") == count
+
+
 def test_tunings_are_shown_in_their_own_objectives(tmp_path):
     objectives = [("ttft_p95_s", "s"), ("stored_bytes", "bytes")]
     values = tuned(objectives, ttft_p95_s=0.27, stored_bytes=5e9)
@@ -229,8 +242,7 @@ def test_any_odd_value_is_shown_or_refused_in_a_line(kind, tmp_path):
 
 def test_what_does_not_go_together_is_refused(tmp_path):
     values = simulated(("lru", 0.5, 2.0, 0.5))
-    tokens = {f"{tier}_tokens": [1] for tier in ("gpu", "cpu", "ssd", "computed")}
-    values["runs"][0]["over_time"] = {"edges_s": [0.0, 1.0, 2.0], **tokens}
+    values["runs"][0]["over_time"] = over_time([0.0, 1.0])
     file = tmp_path / "r.json"
     file.write_text(json.dumps(values))
     said = run("report", file, "--out", tmp_path / "p.html", code=2)
