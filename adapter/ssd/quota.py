@@ -27,7 +27,7 @@ from hotset.adapter.ssd.slot_files import file_number
 PATH_LOCK = "hotset.lock"
 LOCK, ABOUT, PROBE = "lock", "about.json", "probe"
 _FOLDER = re.compile(r"hotset-[0-9a-f]{32}")
-_MAX_ABOUT_BYTES = 1 << 16
+_MAX_ABOUT_BYTES = 1 << 20
 _MOST_FILE_BYTES = 1 << 48
 _FIXED = (LOCK, ABOUT, PROBE)
 

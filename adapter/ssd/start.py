@@ -12,6 +12,8 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import sqlite3
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -21,7 +23,6 @@ from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.files import OsFiles, try_lock
 from hotset.adapter.ssd.headers import confirmed, headers
 from hotset.adapter.ssd.index import (
-    NAME,
     Bounds,
     Index,
     IndexDamaged,
@@ -48,7 +49,6 @@ CLEAN = "clean"
 _FILES = 32  # about so many for the whole cap
 _MOST_FILES = 256  # each is open all the time; a cap that grows much begins anew
 _MOST_FILE_BYTES = 4 << 30
-_OTHER_BYTES = 4 * PAGE  # folders, locks, the page for trials, what a folder says
 
 
 @dataclass
@@ -115,15 +115,15 @@ def start(
     """
     namespace.check(config.ephemeral)
     quota = Quota(files, config.path, config.max_bytes, config.min_free_bytes)
-    open_fds: list[int] = []
+    undo: list[Callable[[], None]] = []
     try:
         with quota.held():
             try:
-                return _start(config, namespace, payload_bytes, files, quota, open_fds)
+                return _start(config, namespace, payload_bytes, files, quota, undo)
             except BaseException:
-                _leave(files, quota, open_fds)
+                _leave(quota, undo)
                 raise
-    except (OSError, IndexDamaged) as error:
+    except (OSError, sqlite3.Error, IndexDamaged) as error:
         quota.close()
         raise AdapterError(f"SSD tier: {config.path}: {error}") from error
     except AdapterError:
@@ -131,11 +131,11 @@ def start(
         raise
 
 
-def _leave(files: OsFiles, quota: Quota, open_fds: list[int]) -> None:
+def _leave(quota: Quota, undo: list[Callable[[], None]]) -> None:
     """Close what was opened, and remove a folder in which there is nothing yet."""
-    for fd in open_fds:
+    for step in reversed(undo):
         with contextlib.suppress(OSError):
-            files.close(fd)
+            step()
     for folder in quota.folders():
         if folder.about is None:
             quota.remove(folder.name)
@@ -147,7 +147,7 @@ def _start(
     payload_bytes: int,
     files: OsFiles,
     quota: Quota,
-    open_fds: list[int],
+    undo: list[Callable[[], None]],
 ) -> Started:
     digest = namespace.digest(payload_bytes)
     name = folder_name(digest)
@@ -155,9 +155,9 @@ def _start(
     form = SlotForm(digest, payload_bytes)
     files.make_folder(str(path))
     folder = files.open_folder(str(path))
-    open_fds.append(folder)
+    undo.append(lambda: files.close(folder))
     lock = files.open(folder, LOCK, create=True)
-    open_fds.append(lock)
+    undo.append(lambda: files.close(lock))
     if not try_lock(lock):
         raise AdapterError(
             f"SSD tier: {path} is served by another process: give each its own path"
@@ -171,14 +171,14 @@ def _start(
         about = replace(fresh, slots_per_file=found.slots_per_file)
     else:
         _wipe(files, folder)
-    slots, max_files = _open_slots(files, folder, form, about, quota, name)
+    slots, max_files = _open_slots(files, folder, form, about, quota, name, undo)
     if max_files < 1 and about.slots_per_file > fresh.slots_per_file:
         # Its files were made for a larger cap.
         slots.close()
         _LOG.warning("hotset: %s: the SSD tier begins anew, in smaller files", path)
         _wipe(files, folder)
         about = fresh
-        slots, max_files = _open_slots(files, folder, form, about, quota, name)
+        slots, max_files = _open_slots(files, folder, form, about, quota, name, undo)
     if max_files < 1:
         raise AdapterError(
             f"SSD tier: {config.path}: no room for a file of {slots.file_bytes} bytes "
@@ -188,6 +188,7 @@ def _start(
     if found != about:
         write_about(files, folder, about)
     index, rows = _open_index(files, path, folder, bounds, slots, form, config)
+    undo.append(index.close)
     rows, stale = _settle(rows, slots)
     _trim(slots, rows, max_files)
     quota.make_room(name, 0)
@@ -244,12 +245,19 @@ def _goes_on(found: About, wanted: About, max_bytes: int) -> bool:
 
 
 def _open_slots(
-    files: OsFiles, folder: int, form: SlotForm, about: About, quota: Quota, name: str
+    files: OsFiles,
+    folder: int,
+    form: SlotForm,
+    about: About,
+    quota: Quota,
+    name: str,
+    undo: list[Callable[[], None]],
 ) -> tuple[SlotFiles, int]:
     """Return the files that are there, and how many there may be."""
     slots = SlotFiles(files, folder, form.slot_bytes, about.slots_per_file)
+    undo.append(slots.close)
     slots.open_all()
-    return slots, _max_files(quota, name, slots, about.index_bytes)
+    return slots, _max_files(quota, name, slots, about)
 
 
 def _wipe(files: OsFiles, folder: int) -> None:
@@ -258,13 +266,16 @@ def _wipe(files: OsFiles, folder: int) -> None:
             files.unlink(folder, item)
 
 
-def _max_files(quota: Quota, name: str, slots: SlotFiles, index: int) -> int:
+def _max_files(quota: Quota, name: str, slots: SlotFiles, about: About) -> int:
     """Return how many files cap and floor allow, idle namespaces removed."""
+    # Folder and page for trials; what the folder says is there twice for a moment.
+    told = -(-len(about.to_bytes()) // PAGE) * PAGE
+    other, index = 2 * PAGE + 2 * told, about.index_bytes
     there = quota.folders()
     (own,) = [folder for folder in there if folder.name == name]
     own_files = len(slots.numbers()) * slots.file_bytes
     # The same whether its small files and its index are there yet or not.
-    own_other = max(own.used_bytes - own_files - own.index_bytes, _OTHER_BYTES)
+    own_other = max(own.used_bytes - own_files - own.index_bytes, other)
     own_other += max(index, own.index_bytes)
     others = quota.served_bytes(name)
     rest = [folder for folder in there if folder.name != name]
@@ -286,13 +297,13 @@ def _open_index(
     config: SsdConfig,
 ) -> tuple[Index, list[Row]]:
     try:
-        if slots.numbers() and NAME not in os.listdir(folder):
-            raise IndexDamaged("it is not there")
         index = Index(files, path, folder, bounds)
     except IndexDamaged as error:
         _LOG.warning("hotset: %s: the index is made anew: %s", path, error)
         return _anew(files, path, folder, bounds, slots, form, config)
     try:
+        if index.meta(CLEAN) is None and slots.numbers():
+            raise IndexDamaged("no start has finished it")  # or somebody deleted it
         rows = list(index.rows())
         if len(rows) > bounds.num_rows:
             raise IndexDamaged(f"{len(rows)} rows of {bounds.num_rows} slots")
@@ -324,7 +335,11 @@ def _anew(
         if found is not None and found[2] == slot
     ]
     rows, _ = _settle(rows, slots)
-    index.commit((), rows)
+    try:
+        index.commit((), rows)
+    except sqlite3.Error:
+        index.close()
+        raise
     return index, rows
 
 

@@ -13,6 +13,7 @@ from hotset.adapter.ssd.committer import _MOST_USES, Committer
 from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.files import OsFiles, try_lock
 from hotset.adapter.ssd.index import FILES
+from hotset.adapter.ssd.namespace import Namespace
 from hotset.adapter.ssd.quota import Quota
 from hotset.adapter.ssd.short_steps import ShortSteps
 
@@ -287,3 +288,47 @@ def test_a_process_leaves_no_file_open(path):
     before = len(os.listdir("/proc/self/fd"))
     assert found_later(path, range(5)) == [0, 1, 2, 3, 4]
     assert len(os.listdir("/proc/self/fd")) == before
+
+
+def test_an_index_that_cannot_be_written_at_the_start_is_one_line(path, monkeypatch):
+    """A full disk; the next start has all it needs, and nothing is left open."""
+    before = len(os.listdir("/proc/self/fd"))
+
+    def full(index, *changes, **named):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hotset.adapter.ssd.index.Index.commit", full)
+        for damaged in (False, True):
+            if damaged:
+                (folder_of(path) / "index.db").write_bytes(b"no database" * 100)
+            with pytest.raises(AdapterError, match="disk is full") as raised:
+                make_player(path)
+            assert len(str(raised.value).splitlines()) == 1
+            del raised
+    assert len(os.listdir("/proc/self/fd")) == before
+    assert found_later(path, range(5)) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("length", [9_000, 100_000])
+def test_a_namespace_that_has_much_to_say_is_found_again_under_its_cap(
+    tmp_path, length
+):
+    """Layers by name: what the folder says of itself takes several pages."""
+    given = {
+        "namespace": Namespace.of({"hash_seed": "0", "groups": "x" * length}),
+        "max_bytes": 800_000,
+    }
+    first = make_player(tmp_path / "ssd", **given)
+    capacity = first.cache.driver.capacity
+    for number in range(0, capacity, 10):
+        first.store(*range(number, min(number + 10, capacity)))
+        first.settle()
+    stored = first.cache.gauges()["resident"]
+    first.cache.close()
+    second = make_player(tmp_path / "ssd", **given)
+    assert second.cache.driver.capacity == capacity
+    assert second.cache.gauges()["resident"] == stored == capacity
+    second.cache.close()
+    used = sum(each.stat().st_blocks * 512 for each in (tmp_path / "ssd").rglob("*"))
+    assert used <= 800_000
