@@ -14,6 +14,7 @@ _SIGN_INCHES = 0.085  # of a digit of an axis
 _LETTER_INCHES = 0.085  # of a wide letter of a legend
 _HANDLE_INCHES = 0.55
 _MOST_COLUMNS = 5
+_BELOW_INCHES = 0.48  # from the axes: marks and what they are
 _OF_PICTURE = 0.88  # share of a picture's width, whose axes are not in the middle
 _OF_AXES = 0.78  # share of a picture's width
 
@@ -46,12 +47,21 @@ def _apart(sizes: list[float], inches: float) -> list[float]:
     return kept[::-1]
 
 
-def legend_below(axes: Axes) -> Axes:
-    """Put the legend beneath the axes and make the picture so much higher."""
+def legend_below(axes: Axes, share: float = 1.0) -> Axes:
+    """Put the legend beneath the axes and make the picture so much higher.
+
+    Parameters
+    ----------
+    axes : Axes
+        In the lowest row of its picture.
+    share : float
+        Of the picture's width that is the axes' own.
+    """
     handles, labels = axes.get_legend_handles_labels()
     figure = _figure(axes)
     width, height = figure.get_size_inches()
-    most = int((width - _HANDLE_INCHES) / _LETTER_INCHES) - 2
+    down = _BELOW_INCHES / (axes.get_position().height * height)
+    most = int((share * width - _HANDLE_INCHES) / _LETTER_INCHES) - 2
     labels = [shortened(label, most) for label in labels]
     for columns in range(min(len(labels), _MOST_COLUMNS), 0, -1):
         legend = axes.legend(
@@ -61,13 +71,13 @@ def legend_below(axes: Axes) -> Axes:
             ncols=columns,
             frameon=False,
             fontsize=9,
-            bbox_to_anchor=(0.5, -0.62 / height),
+            bbox_to_anchor=(0.5, -down),
             borderaxespad=0.0,
         )
         for text in legend.get_texts():
             text.set_parse_math(False)
         extent = legend.get_window_extent()
-        if extent.width <= figure.bbox.width * _OF_PICTURE:
+        if extent.width <= share * figure.bbox.width * _OF_PICTURE:
             break
     higher = height + extent.height / figure.dpi + 0.1 if labels else height
     figure.set_size_inches(width, higher)

@@ -10,6 +10,7 @@ from hotset.policies.arrays import Float64Array
 from hotset.sim import gpu_matrix
 from hotset.sim.metrics import Records
 from hotset.sim.plots import panels, policy_style, shown_name
+from hotset.sim.plots_axes import legend_below
 from hotset.sim.reproduce import Reproduction
 from hotset.sim.simulate import SimulationResult
 
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _NUM_BINS = 240  # of time
+_COARSE = 6  # of them together for quantiles
+_NUM_MARKS = 8
 
 
 def plot_timeline(result: SimulationResult) -> Figure:
@@ -25,20 +28,22 @@ def plot_timeline(result: SimulationResult) -> Figure:
     names = [run.label.partition(":")[0] for run in result.runs]
     for i, run in enumerate(result.runs):
         style = policy_style(names[i], names[:i].count(names[i]))
-        colour, line = style["color"], style["ls"]
+        # Marks are far apart, and each run's at other places.
+        own = _NUM_BINS // _NUM_MARKS
+        style |= {"lw": 1.3, "ms": 5, "markevery": (i * own // len(names), own)}
         times = run.records.times
         edges = _edges(times["end_s"])
         centres = (edges[1:] + edges[:-1]) / 2
         waiting = _mean_present(times["arrival_s"], times["admitted_s"], edges)
         running = _mean_present(times["admitted_s"], times["end_s"], edges)
-        above.plot(centres, waiting, color=colour, ls=line, lw=1.5, label=run.label)
-        middle.plot(centres, running, color=colour, ls=line, lw=1.5)
-        _draw_ttft(below, run.records, edges, colour)
+        above.plot(centres, waiting, **style)
+        middle.plot(centres, running, **style)
+        _draw_ttft(below, run.records, edges, {**style, "label": run.label})
     measured_s = float(result.runs[0].records.times["arrival_s"][result.first_measured])
     for axes, title in (
         (above, "requests waiting"),
         (middle, "requests taken up"),
-        (below, "TTFT, s: median and p95"),
+        (below, "TTFT, s: median, thin: p95"),
     ):
         axes.set_ylabel(title)
         axes.set_ylim(0, None)
@@ -46,7 +51,7 @@ def plot_timeline(result: SimulationResult) -> Figure:
         if result.first_measured:  # what is left of it is no part of the summary
             axes.axvline(measured_s, color="0.45", lw=1, ls="--")
     below.set_xlabel("seconds from the first arrival")
-    above.legend()
+    legend_below(below)
     name = shown_name(result.trace.provenance.path)
     above.set_title(
         f"{name} on {result.plan.profile.name}, {result.cpu_blocks:,} CPU blocks",
@@ -80,16 +85,21 @@ def _mean_present(
     return np.asarray(np.diff(covered) / np.diff(edges))
 
 
-def _draw_ttft(axes: Any, records: Records, edges: Float64Array, colour: str) -> None:
+def _draw_ttft(
+    axes: Any, records: Records, edges: Float64Array, style: dict[str, Any]
+) -> None:
     """Draw median and 95th percentile of TTFT by the bin of the arrival."""
     ttft = records.spans()["ttft_s"]
-    coarse = edges[:: _NUM_BINS // 40]
+    coarse = edges[::_COARSE]
     at = np.digitize(records.times["arrival_s"], coarse) - 1
     bins = [i for i in range(len(coarse) - 1) if (at == i).any()]
     middle = [(coarse[i] + coarse[i + 1]) / 2 for i in bins]
-    axes.plot(middle, [np.median(ttft[at == i]) for i in bins], color=colour, lw=1.8)
+    first, apart = style["markevery"]
+    marks = (first // _COARSE, apart // _COARSE)
+    median = {**style, "lw": 1.8, "markevery": marks}
+    axes.plot(middle, [np.median(ttft[at == i]) for i in bins], **median)
     high = [np.quantile(ttft[at == i], 0.95) for i in bins]
-    axes.plot(middle, high, color=colour, lw=1.0, ls="--")
+    axes.plot(middle, high, color=style["color"], lw=0.8, ls=style["ls"])
 
 
 def plot_reproduction(result: Reproduction) -> Figure:

@@ -6,7 +6,8 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from hotset.sim.objectives import gain_unit
-from hotset.sim.plots import panels, policy_style
+from hotset.sim.plots import panels, policy_style, shown_name
+from hotset.sim.plots_axes import legend_below
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -24,20 +25,22 @@ def plot_tuning(result: TuneResult) -> Figure:
     """
     has_front = len(result.evaluator.plan.objectives) > 1
     figure, axes = panels(4 if has_front else 3, 17 if has_front else 13, 4.2)
-    _draw_history(result, axes[0])
+    _draw_history(result, axes[0], 1 / len(axes))
     _draw_sensitivity(result, axes[1])
     _draw_verdict(result, axes[2])
     if has_front:
         _draw_front(result, axes[3])
-    figure.suptitle(
-        f"{result.evaluator.trace.provenance.path}: {result.verdict.decision}"
-    )
+    name = shown_name(result.evaluator.trace.provenance.path)
+    figure.suptitle(f"{name}: {result.verdict.decision}", parse_math=False)
     figure.tight_layout()
     return figure
 
 
-def _draw_history(result: TuneResult, axes: Axes) -> None:
-    """Draw each trial's first objective, and the best so far."""
+def _draw_history(result: TuneResult, axes: Axes, share: float) -> None:
+    """Draw each trial's first objective, and the best so far.
+
+    ``share`` is what the panel is of the picture's width.
+    """
     objective = result.evaluator.plan.objectives[0]
     able = [each for each in result.settled if not each.fault]
     names = dict.fromkeys(each.candidate.policy.name for each in able)
@@ -56,7 +59,7 @@ def _draw_history(result: TuneResult, axes: Axes) -> None:
     axes.set_xlabel("trial")
     axes.set_ylabel(objective.title)
     axes.set_title("searched on the first part")
-    axes.legend(fontsize=8)
+    legend_below(axes, share)
 
 
 def _draw_sensitivity(result: TuneResult, axes: Axes) -> None:
