@@ -6,18 +6,25 @@ import pytest
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from support.results import map_of, replayed, run_of
+from support.tuning import plan as tune_plan
 
-from hotset.policies.registry import POLICIES
+from hotset.policies.registry import ADMISSIONS, POLICIES
 from hotset.sim.capacity import parse_capacity
 from hotset.sim.engines import engine
 from hotset.sim.mrc import run_curves
 from hotset.sim.plots import blend, plot_curves, plot_study, policy_style, save_picture
 from hotset.sim.plots_page import plot_ratios
 from hotset.sim.plots_regimes import plot_map
+from hotset.sim.plots_simulate import plot_timeline
+from hotset.sim.plots_tune import plot_tuning
+from hotset.sim.profile import load_profile
 from hotset.sim.regime_axes import make_supply, parse_axis
 from hotset.sim.regimes import Plan, everyone, run_map
 from hotset.sim.regimes_report import as_json
+from hotset.sim.simulate import Plan as SimulationPlan
+from hotset.sim.simulate import run_plan
 from hotset.sim.study import make_study, run_study
+from hotset.sim.tune import run_tune
 from hotset.traces.generate import generate
 
 POLICY = ["lru", "guard", "marconi"]
@@ -91,6 +98,46 @@ def test_legends_lie_beside_the_data_and_within_the_picture(labels):
     assert whole.x0 <= legend.x0 <= legend.x1 <= whole.x1
     assert whole.y0 <= legend.y0 <= legend.y1 <= whole.y1
     assert axes.get_window_extent().height > 1.5 * figure.dpi
+
+
+def assert_legend_is_off_the_data(figure):
+    figure.canvas.draw()
+    (legend,) = [a.get_legend() for a in figure.axes if a.get_legend()]
+    box = legend.get_window_extent()
+    assert not any(box.overlaps(a.get_window_extent()) for a in figure.axes)
+    assert figure.bbox.x0 <= box.x0 <= box.x1 <= figure.bbox.x1
+    assert figure.bbox.y0 <= box.y0
+
+
+def test_runs_over_time_are_told_apart(trace):
+    policies = ["lru", "fifo", "arc", "marconi", "marconi:reuse=log"]
+    asked = SimulationPlan(
+        policies=[POLICIES.parse(text) for text in policies],
+        admission=ADMISSIONS.parse("always"),
+        engine=engine("vllm-0.33"),
+        profile=load_profile("h100x8-70b-fp8"),
+        cpu=parse_capacity("5%"),
+    )
+    figure = plot_timeline(run_plan(trace, asked))
+    assert_legend_is_off_the_data(figure)
+    looks = [
+        (line.get_color(), line.get_marker(), line.get_markerfacecolor())
+        for line in figure.axes[0].lines
+    ]
+    assert len(set(looks)) == len(policies)
+
+
+@pytest.mark.parametrize("name", ["token_hit_ratio", "stored_bytes"])
+def test_a_tuning_is_drawn_in_its_units(trace, name):
+    objectives = list(dict.fromkeys(["token_hit_ratio", name]))
+    bytes_of = {"kv_bytes_per_token": 100}
+    asked = tune_plan(["guard"], trials=6, objectives=objectives, **bytes_of)
+    figure = plot_tuning(run_tune(trace, asked))
+    assert_legend_is_off_the_data(figure)
+    assert "points" in figure.axes[2].get_xlabel()
+    assert figure.axes[0].get_ylabel() == "token hit ratio"
+    if len(objectives) > 1:
+        assert figure.axes[3].get_ylabel() == "stored bytes"
 
 
 @pytest.mark.parametrize(
