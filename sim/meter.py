@@ -27,8 +27,11 @@ class Meter:
 
     def set(self, level: float) -> None:
         """Change the level from now on."""
-        self._sum_s = self.total_s
-        self._since_s = self._env.now
+        if level == self._level:
+            return
+        now_s = self._env.now
+        self._sum_s += self._level * (now_s - self._since_s)
+        self._since_s = now_s
         self._level = level
 
     def add(self, change: float) -> None:

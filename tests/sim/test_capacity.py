@@ -15,6 +15,7 @@ from hotset.sim.capacity import parse_capacity
         ("1.5KiB", 1),
         ("2MB", 1953),
         ("1gib", 1 << 20),
+        ("64PiB", 1 << 46),
         ("4096B", 4),
         ("32.3%", 323),  # 32.3 / 100 * 1000 is below 323 in floats
         ("64.1%", 641),

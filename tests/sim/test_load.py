@@ -194,3 +194,9 @@ def test_thinking_behind_the_last_answer_is_no_duration():
     result = simulated(forest, cost, users=3, think_s=500.0)
     times = result.runs[0].records.times
     assert result.runs[0].summary["duration_s"] == np.nanmax(times["end_s"])
+
+
+def test_a_request_without_outputs_generates_one_token():
+    summary = simulated(distinct(4, 1.0, outputs=0), CostModel()).runs[0].summary
+    assert summary["tokens"]["output"] == 4
+    assert summary["itl_s"] is None
