@@ -116,8 +116,11 @@ class Blocks:
         self.complete()
         self.driver.remove([key])
 
-    def drop_files(self, numbers: set[int], slots_per_file: int) -> None:
-        """Let the blocks in files that are gone go."""
+    def drop_files(self, lost: list[int], slots_per_file: int) -> None:
+        """Let the blocks in files that are gone go, and take those off the list."""
+        numbers = {lost.pop() for _ in range(len(lost))}
+        if not numbers:
+            return
         gone = [
             key
             for key, at in self.place.items()

@@ -82,7 +82,9 @@ class SsdCache:
             choice.admission_params,
         )
         self.driver.warm_up()
-        self._blocks = Blocks(self.driver, self.counts, self._let_go)
+        self._blocks = Blocks(
+            self.driver, self.counts, lambda gone: self._machine.committer.add(gone)
+        )
         self._restore(started)
         self._machine = Machine(config, started, files, clock, wall, self._over.append)
         self._reads, self._writes = self._machine.reads, self._machine.writes
@@ -228,7 +230,8 @@ class SsdCache:
 
     def finished(self) -> list[JobDone]:
         """Return the jobs that are over since the last call; to be called each step."""
-        self._take_lost()
+        machine = self._machine
+        self._blocks.drop_files(machine.care.lost, machine.slots.slots_per_file)
         for _ in range(len(self._over)):
             task = self._over.popleft()
             self._num_taken += 1
@@ -313,8 +316,11 @@ class SsdCache:
             return False
         return drained
 
-    def _let_go(self, gone: list[tuple[int, int]]) -> None:
-        self._machine.committer.add(gone)
+    def stop(self, timeout_s: float) -> bool:
+        """Move no byte any more; True once no buffer of the caller's is touched."""
+        is_still = self._machine.pool.close(timeout_s)
+        self._machine.care.fail_waiting("stopped")
+        return is_still
 
     # Inside: the end of tasks
 
@@ -364,13 +370,6 @@ class SsdCache:
                 if len(given_up) < len(left):
                     return  # the others are being copied or committed
             jobs.popleft()
-
-    def _take_lost(self) -> None:
-        """Let blocks go whose file is gone."""
-        lost = self._machine.care.lost
-        numbers = {lost.pop() for _ in range(len(lost))}
-        if numbers:
-            self._blocks.drop_files(numbers, self._machine.slots.slots_per_file)
 
     # Inside: the rest
 

@@ -5,13 +5,16 @@ From vLLM 0.28 on: ``"secondary_tiers": [{"type": "HotsetSsdTier", "module_path"
 ``"hotset": {"ssd": ...}``. Before, `SecondaryTierFactory.register_tier` takes the
 class. vLLM's manager then writes all that its CPU tier stores and promotes what is
 looked up; ``"mode"`` has no meaning here. `hotset.adapter.spec` needs none of this.
+
+What fails in here is logged once, and ends the tier: look-ups miss, and what vLLM waits
+for is reported as failed once no thread can touch its memory any more.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Collection, Iterable
-from typing import Any
+from collections.abc import Callable, Collection, Iterable
+from typing import Any, TypeVar
 
 from vllm.v1.kv_offload.tiering import base as tiering
 
@@ -23,6 +26,8 @@ from hotset.adapter.ssd.config import SsdConfig
 from hotset.adapter.ssd.short_steps import ShortSteps
 from hotset.adapter.ssd.vllm_spec import namespace_of
 from hotset.policies.request import Request
+
+T = TypeVar("T")
 
 # What vLLM's factory passes beside the tier's own keys.
 _FOREIGN = ("backpressure_detector", "backpressure")
@@ -75,14 +80,21 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
         self._loaded: dict[int, list[Any]] = {}
         self._failed: set[int] = set()
         self._short_steps = ShortSteps()
+        self._close_s = config.close_deadline_s
+        self._is_broken = False
         compat.LOG.info("hotset: SSD tier, %s", config.describe())
 
     def lookup(self, key: Any, req_context: Any) -> Any:
         """Return whether a chunk can be promoted."""
-        return compat.HIT if self.cache.lookup(bytes(key)) else compat.MISS
+        found = self._try(self.cache.lookup, bytes(key))
+        return compat.HIT if found else compat.MISS
 
     def submit_store(self, job_metadata: Any) -> None:
         """Write chunks that are not here; what is not taken is done with."""
+        self._left[job_metadata.job_id] = 1  # as long as nobody knows how many
+        self._try(self._store, job_metadata)
+
+    def _store(self, job_metadata: Any) -> None:
         rows = dict(zip(job_metadata.keys, _rows(job_metadata), strict=True))
         new = [key for key in rows if key not in self.cache]
         job, request = job_metadata.job_id, self._hear(job_metadata.req_context, rows)
@@ -94,8 +106,12 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
 
     def submit_load(self, job_metadata: Any) -> None:
         """Read chunks into the CPU tier."""
+        self._left[job_metadata.job_id] = 1
+        self._loaded[job_metadata.job_id] = []
+        self._try(self._load, job_metadata)
+
+    def _load(self, job_metadata: Any) -> None:
         job, keys = job_metadata.job_id, list(job_metadata.keys)
-        self._loaded[job] = []
         views = [self._view(row) for row in _rows(job_metadata)]
         if not self.cache.load(job, keys, views):
             self._failed.add(job)
@@ -104,6 +120,17 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
 
     def get_finished_jobs(self) -> Iterable[Any]:
         """Return the jobs that are over since the last call; each step has one."""
+        self._try(self._take)
+        if self._is_broken and self._left and self.cache.stop(0.0):
+            for job in list(self._left):
+                self._failed.add(job)
+                self._loaded.get(job, []).clear()
+                self._end(job)
+        self._short_steps.end_step(is_waiting=bool(self._loaded))
+        done, self._done = self._done, []
+        return done
+
+    def _take(self) -> None:
         for report in self.cache.finished():
             job = report.job
             if job not in self._left:
@@ -115,15 +142,12 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
                 self._failed.add(job)
             if self._left[job] <= 0:
                 self._end(job)
-        self._short_steps.end_step(is_waiting=bool(self._loaded))
-        done, self._done = self._done, []
-        return done
 
     get_finished = get_finished_jobs  # up to 0.22
 
     def touch(self, keys: Collection[Any], req_context: Any) -> None:
         """Tell the policy what a request uses; vLLM up to 0.30 calls this."""
-        self._hear(req_context, keys)
+        self._try(self._hear, req_context, keys)
 
     def on_new_request(self, req_context: Any) -> Any:
         """Ask for no more than each chunk as it is stored."""
@@ -135,12 +159,25 @@ class HotsetSsdTier(tiering.SecondaryTierManager):  # type: ignore[misc]
 
     def drain_jobs(self) -> None:
         """Wait for what is under way, as vLLM wants it before it resets its tier."""
-        self.cache.drain(self._drain_s)
+        self._try(self.cache.drain, self._drain_s)
 
     def shutdown(self) -> None:
         """Make durable what is under way, for so long at most, and end."""
-        self.cache.close()
+        self._is_broken = False  # its threads and files are to end all the same
+        self._try(self.cache.close)
         self._memory.release()
+
+    def _try(self, call: Callable[..., T], *what: Any) -> T | None:
+        """Call what may fail; nothing is called after the first failure."""
+        if self._is_broken:
+            return None
+        try:
+            return call(*what)
+        except Exception as error:
+            self._is_broken = True
+            compat.LOG.error("hotset: the SSD tier failed: %r", error, exc_info=error)
+            self.cache.stop(self._close_s)
+            return None
 
     def _begin(self, job: int, count: int) -> None:
         self._left[job] = count

@@ -332,3 +332,15 @@ def test_a_namespace_that_has_much_to_say_is_found_again_under_its_cap(
     second.cache.close()
     used = sum(each.stat().st_blocks * 512 for each in (tmp_path / "ssd").rglob("*"))
     assert used <= 800_000
+
+
+def test_a_stopped_cache_moves_nothing_and_ends_at_once(path, monkeypatch):
+    player = make_player(path)
+    cache = player.cache
+    monkeypatch.setattr(cache._machine.pool, "_most_writing", 0)  # all of them wait
+    player.store(*range(20, 24))
+    assert cache.stop(10.0)
+    player.settle()
+    assert player.failed == {20, 21, 22, 23}
+    assert cache.close(10.0)
+    assert found_later(path, range(30)) == [0, 1, 2, 3, 4]

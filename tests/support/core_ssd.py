@@ -169,7 +169,7 @@ class StockEngine(SharedEngine):
             self.step()
 
     def close(self):
-        """As vLLM ends; calls and answers were its own manager's."""
+        """As vLLM ends; the calls and their answers were those of its own manager."""
         for worker in self.workers:
             worker._worker.shutdown()
         self.manager.shutdown()
@@ -688,6 +688,35 @@ def ssd_behind_vllms_own_manager():
             counts = engine.cache.statistics()
             assert counts["loads", "done"] > 9
             assert counts.get(("stores", "done"), 0) == (0 if start else 9)
+            engine.close()
+            engines.append(engine)
+    return engines
+
+
+@scenario
+def ssd_broken_behind_vllms_own_manager():
+    """The cache fails in each of its calls: vLLM goes on, and waits for nothing."""
+    engines = []
+    for verb in ("lookup", "on_request", "store", "load", "finished"):
+        with folders() as folder:
+            engine = StockEngine(6, 12, folder)
+            make = prompts(43)
+            a, b = make(4 * BLOCK + 3), make(5 * BLOCK + 3)
+            serve_alone(engine, "a", a)
+            serve_alone(engine, "b", b)
+            called = []
+
+            def fail(*args, called=called):
+                called.append(args)
+                raise RuntimeError("planted")
+
+            setattr(engine.cache, verb, fail)
+            for turn in range(2):
+                serve_alone(engine, f"a {turn}", a)
+                serve_alone(engine, f"c {turn}", make(5 * BLOCK + 7))
+            assert len(called) == 1, "not again after it failed"
+            assert engine.tier._is_broken
+            delattr(engine.cache, verb)
             engine.close()
             engines.append(engine)
     return engines

@@ -86,7 +86,7 @@ def test_nothing_goes_wrong(version):
 def test_everything_was_run(version):
     shown = run(version)
     assert sorted(shown) == sorted(run(NEWEST))
-    assert len(shown) == 38
+    assert len(shown) == 39
     total = [engine for engines in shown.values() for engine in engines]
     assert sum(engine["loads"] for engine in total) > 100
     assert sum(engine["refused"] for engine in total) > 20
