@@ -151,7 +151,7 @@ class Caretaker:
 
     def _grow(self) -> bool:
         with self._quota.held():
-            if not self._quota.make_room(self._name, self._slots.file_bytes):
+            if not self._quota.make_room(self._name, self._slots.claim_bytes):
                 return False
             number = self._next_number
             self._next_number += 1

@@ -2,9 +2,10 @@
 
 Every namespace is a folder with a lock of its own, held while a process serves it. A
 second lock, the path's, is held while anything grows: what is there is counted from the
-disk, with the whole of each index's share, so that neither the cap nor the floor of
-free bytes depends on anybody's books. Namespaces that nobody serves are removed to make
-room, the one used longest ago first. Files that are not hotset's are never touched.
+disk, with all that indices and file systems may still add to it, so that neither cap
+nor floor of free bytes depends on anybody's books. Namespaces that nobody serves are
+removed to make room, the one used longest ago first. Files that are not hotset's are
+never touched.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from dataclasses import asdict, dataclass, field
 from hotset.adapter.errors import AdapterError
 from hotset.adapter.ssd.files import OsFiles, is_same, locked, try_lock
 from hotset.adapter.ssd.index import FILES as INDEX_FILES
-from hotset.adapter.ssd.slot_files import file_number
+from hotset.adapter.ssd.slot import PAGE
+from hotset.adapter.ssd.slot_files import file_number, map_bytes
 
 PATH_LOCK = "hotset.lock"
 LOCK, ABOUT, PROBE = "lock", "about.json", "probe"
@@ -125,12 +127,14 @@ def is_ours(name: str) -> bool:
 class Folder:
     """A namespace's folder as it is on the disk.
 
-    ``index_bytes`` are those of its index, ``reserved_bytes`` what that may still take.
+    ``index_bytes`` are those of its index, ``slot_bytes`` those of its files of slots;
+    ``reserved_bytes`` may still come without any file of slots.
     """
 
     name: str
     used_bytes: int
     index_bytes: int
+    slot_bytes: int
     reserved_bytes: int
     used_s: float
     about: About | None
@@ -208,8 +212,7 @@ class Quota:
     def room(self) -> int:
         """Return the bytes that may come by cap and floor, with the lock held.
 
-        The reserves of all indices are kept free of both. Negative where there is too
-        much already.
+        All reserves are kept free of both. Negative where there is too much already.
         """
         there = self.folders()
         used = sum(f.used_bytes + f.reserved_bytes for f in there) + self.top_bytes()
@@ -307,21 +310,38 @@ class Quota:
         try:
             about = read_about(self._files, folder)
             here = os.fstat(folder)
-            used, index, used_s = here.st_blocks * 512, 0, 0.0
+            sizes, used_s = {}, 0.0
             for item in os.listdir(folder):
                 with contextlib.suppress(OSError):
                     found = os.stat(item, dir_fd=folder, follow_symlinks=False)
                     if not stat.S_ISREG(found.st_mode) or not is_ours(item):
                         continue
-                    size = max(found.st_size, found.st_blocks * 512)
-                    used += size
-                    if item in INDEX_FILES:
-                        index += size
+                    sizes[item] = max(found.st_size, found.st_blocks * 512)
                     if item == LOCK:
                         used_s = found.st_mtime
         except OSError:
             return None
         finally:
             self._files.close(folder)
-        claim = 0 if about is None or self._is_idle(name) else about.index_bytes
-        return Folder(name, used, index, max(0, claim - index), used_s, about)
+        return Folder(
+            name,
+            here.st_blocks * 512 + sum(sizes.values()),
+            sum(sizes.get(item, 0) for item in INDEX_FILES),
+            sum(size for item, size in sizes.items() if file_number(item) is not None),
+            0 if about is None or self._is_idle(name) else _to_come(about, sizes),
+            used_s,
+            about,
+        )
+
+
+def _to_come(about: About, sizes: dict[str, int]) -> int:
+    """Return what may still come to files of these sizes, without more of them."""
+    index = sum(sizes.get(item, 0) for item in INDEX_FILES)
+    slots = [size for item, size in sizes.items() if file_number(item) is not None]
+    whole = about.slot_bytes * about.slots_per_file + map_bytes(about.slots_per_file)
+    return (
+        max(0, about.index_bytes - index)
+        + sum(max(0, whole - size) for size in slots)
+        + max(0, PAGE - sizes.get(PROBE, 0))
+        + sizes.get(ABOUT, 0)  # there twice for a moment when it is written anew
+    )

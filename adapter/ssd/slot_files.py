@@ -14,10 +14,21 @@ import os
 import threading
 
 from hotset.adapter.ssd.files import OsFiles
+from hotset.adapter.ssd.slot import PAGE
 
 _LOG = logging.getLogger(__name__)
 
 _PREFIX, _SUFFIX = "slots-", ".bin"
+_PLACES_IN_A_PAGE = 128  # ext4 has room for 340, and half of it where it split a page
+
+
+def map_bytes(num_slots: int) -> int:
+    """Return what a file system may take besides, to say where a file's parts lie.
+
+    What is preallocated and not written yet is another part than what is; so each slot
+    can become one.
+    """
+    return PAGE * (1 + -(-num_slots // _PLACES_IN_A_PAGE))
 
 
 def file_name(number: int) -> str:
@@ -55,6 +66,7 @@ class SlotFiles:
         self.slot_bytes = slot_bytes
         self.slots_per_file = slots_per_file
         self.file_bytes = slot_bytes * slots_per_file
+        self.claim_bytes = self.file_bytes + map_bytes(slots_per_file)
         self.is_direct = True
         self._files = files
         self._folder = folder

@@ -41,7 +41,7 @@ from hotset.adapter.ssd.quota import (
     write_about,
 )
 from hotset.adapter.ssd.slot import PAGE, SlotForm
-from hotset.adapter.ssd.slot_files import SlotFiles
+from hotset.adapter.ssd.slot_files import SlotFiles, map_bytes
 
 _LOG = logging.getLogger(__name__)
 
@@ -218,12 +218,15 @@ def _about(
 ) -> About:
     for_slots = max(0, config.max_bytes - index)
     size = min(for_slots // _FILES, _MOST_FILE_BYTES)
+    num_slots = max(1, size // form.slot_bytes)
+    while num_slots > 1 and num_slots * form.slot_bytes + map_bytes(num_slots) > size:
+        num_slots -= 1
     return About(
         format=FORMAT_VERSION,
         digest=form.digest.hex(),
         payload_bytes=form.payload_bytes,
         slot_bytes=form.slot_bytes,
-        slots_per_file=max(1, size // form.slot_bytes),
+        slots_per_file=num_slots,
         index_bytes=index,
         ephemeral=config.ephemeral,
         fields=dict(namespace.fields),
@@ -273,7 +276,7 @@ def _max_files(quota: Quota, name: str, slots: SlotFiles, about: About) -> int:
     other, index = 2 * PAGE + 2 * told, about.index_bytes
     there = quota.folders()
     (own,) = [folder for folder in there if folder.name == name]
-    own_files = len(slots.numbers()) * slots.file_bytes
+    own_files = own.slot_bytes
     # The same whether its small files and its index are there yet or not.
     own_other = max(own.used_bytes - own_files - own.index_bytes, other)
     own_other += max(index, own.index_bytes)
@@ -284,7 +287,7 @@ def _max_files(quota: Quota, name: str, slots: SlotFiles, about: About) -> int:
     idle = sum(f.used_bytes + f.reserved_bytes for f in rest) - others
     cap_room = quota.max_bytes - others - own_other - quota.top_bytes()
     free_room = quota.free_bytes() + own_files + idle - to_come
-    return max(0, min(cap_room, free_room) // slots.file_bytes)
+    return max(0, min(cap_room, free_room) // slots.claim_bytes)
 
 
 def _open_index(

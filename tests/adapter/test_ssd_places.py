@@ -16,6 +16,7 @@ from hotset.adapter.ssd.index import FILES
 from hotset.adapter.ssd.namespace import Namespace
 from hotset.adapter.ssd.quota import Quota
 from hotset.adapter.ssd.short_steps import ShortSteps
+from hotset.adapter.ssd.slot import PAGE
 
 
 @pytest.fixture
@@ -344,3 +345,23 @@ def test_a_stopped_cache_moves_nothing_and_ends_at_once(path, monkeypatch):
     assert player.failed == {20, 21, 22, 23}
     assert cache.close(10.0)
     assert found_later(path, range(30)) == [0, 1, 2, 3, 4]
+
+
+def test_where_the_parts_of_files_lie_was_counted_before(tmp_path):
+    """Pages written here and there split a file into parts, which take room too."""
+    player = make_player(tmp_path / "ssd")
+    player.store(*range(20))
+    assert player.cache.drain(30)
+    quota = Quota(OsFiles(), str(tmp_path / "ssd"), 1 << 40, 0)
+    (before,) = quota.folders()
+    for path in (tmp_path / "ssd").glob("hotset-*/slots-*"):
+        with path.open("r+b") as file:
+            for at in range(0, path.stat().st_size, 2 * PAGE):
+                os.pwrite(file.fileno(), bytes(PAGE), at)
+                os.fdatasync(file.fileno())
+    (after,) = quota.folders()
+    grown = after.used_bytes - before.used_bytes
+    assert grown == before.reserved_bytes - after.reserved_bytes
+    print(f"files took {grown} bytes more")
+    player.cache.close()
+    quota.close()
