@@ -32,7 +32,7 @@ demo: $(VENV)/.demo
 	@echo; echo "Picture: demo/hit_ratio.png   Numbers: demo/result.json"
 
 test: $(VENV)/.test $(FLOOR)/.test $(VLLM)/.test $(POSTGRES) $(CHROMIUM) trees lint types
-	@$(MAKE) --no-print-directory -k -j 2 --output-sync=line legs
+	@$(MAKE) --no-print-directory -k -j 2 legs
 
 # Two at a time, in this order: two cores are enough.
 legs: test-newest test-floor test-engine test-vllm
