@@ -28,7 +28,7 @@ def map_bytes(num_slots: int) -> int:
     What is preallocated and not written yet is another part than what is; so each slot
     can become one.
     """
-    return PAGE * (1 + -(-num_slots // _PLACES_IN_A_PAGE))
+    return PAGE * (1 + num_slots // _PLACES_IN_A_PAGE)
 
 
 def file_name(number: int) -> str:
