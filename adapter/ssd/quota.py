@@ -338,7 +338,8 @@ def _to_come(about: About, sizes: dict[str, int]) -> int:
     """Return what may still come to files of these sizes, without more of them."""
     index = sum(sizes.get(item, 0) for item in INDEX_FILES)
     slots = [size for item, size in sizes.items() if file_number(item) is not None]
-    whole = about.slot_bytes * about.slots_per_file + map_bytes(about.slots_per_file)
+    whole = about.slot_bytes * about.slots_per_file
+    whole += map_bytes(about.slots_per_file, about.slot_bytes)
     return (
         max(0, about.index_bytes - index)
         + sum(max(0, whole - size) for size in slots)

@@ -19,16 +19,21 @@ from hotset.adapter.ssd.slot import PAGE
 _LOG = logging.getLogger(__name__)
 
 _PREFIX, _SUFFIX = "slots-", ".bin"
-_PLACES_IN_A_PAGE = 128  # ext4 has room for 340, and half of it where it split a page
+_PARTS_IN_A_PAGE = 128  # ext4 has room for 340, and half of it where it split a page
+_PARTS_FOR_NOTHING = 4
+_PART = 20  # a whole file is in parts of 1 << 20 bytes, at the worst
 
 
-def map_bytes(num_slots: int) -> int:
+def map_bytes(num_slots: int, slot_bytes: int) -> int:
     """Return what a file system may take besides, to say where a file's parts lie.
 
     What is preallocated and not written yet is another part than what is; so each slot
     can become one.
     """
-    return PAGE * (1 + num_slots // _PLACES_IN_A_PAGE)
+    parts = num_slots + (num_slots * slot_bytes >> _PART)
+    if parts <= _PARTS_FOR_NOTHING:
+        return 0
+    return PAGE * (1 + parts // _PARTS_IN_A_PAGE)
 
 
 def file_name(number: int) -> str:
@@ -66,7 +71,7 @@ class SlotFiles:
         self.slot_bytes = slot_bytes
         self.slots_per_file = slots_per_file
         self.file_bytes = slot_bytes * slots_per_file
-        self.claim_bytes = self.file_bytes + map_bytes(slots_per_file)
+        self.claim_bytes = self.file_bytes + map_bytes(slots_per_file, slot_bytes)
         self.is_direct = True
         self._files = files
         self._folder = folder

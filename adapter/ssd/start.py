@@ -219,7 +219,8 @@ def _about(
     for_slots = max(0, config.max_bytes - index)
     size = min(for_slots // _FILES, _MOST_FILE_BYTES)
     num_slots = max(1, size // form.slot_bytes)
-    while num_slots > 1 and num_slots * form.slot_bytes + map_bytes(num_slots) > size:
+    one = form.slot_bytes
+    while num_slots > 1 and num_slots * one + map_bytes(num_slots, one) > size:
         num_slots -= 1
     return About(
         format=FORMAT_VERSION,

@@ -12,7 +12,7 @@ PREFIXES = 1000
 STORES = 120
 NUMBERS = range(400)
 SIZE = 600
-GIVEN = {"size": SIZE, "max_bytes": 608 << 10, "threads": 3, "queue_bytes": 40 << 12}
+GIVEN = {"size": SIZE, "max_bytes": 480 << 10, "threads": 3, "queue_bytes": 40 << 12}
 
 
 def record(path, chance):
