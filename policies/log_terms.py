@@ -43,6 +43,17 @@ def make_log_terms(
     )
 
 
+def spread(
+    capacity: int, depth_weight: float, reuse_weight: float, loss: float
+) -> float:
+    """Return how far apart the worths of residents are, about.
+
+    Depths go into the thousands, counts into the hundreds, and ages, of which each
+    request takes ``loss``, into a sixteenth of the capacity.
+    """
+    return 8.0 * depth_weight + 6.0 * reuse_weight + loss * capacity / 16.0
+
+
 @functools.cache
 def _logs() -> list[Float64Array]:
     """Return logarithms by depth, and those of each form of reuse by count."""

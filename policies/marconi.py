@@ -49,7 +49,13 @@ from hotset.policies.counts import (
     make_counts,
 )
 from hotset.policies.jit import inlined, kernel
-from hotset.policies.log_terms import LogTerms, count_term, depth_term, make_log_terms
+from hotset.policies.log_terms import (
+    LogTerms,
+    count_term,
+    depth_term,
+    make_log_terms,
+    spread,
+)
 from hotset.policies.ordering import needs_order, note_hit, note_insert
 from hotset.policies.verbs import Kernels, register_kernels
 
@@ -101,8 +107,7 @@ def make_marconi(
     params: MarconiParams, capacity: int, next_use: Any = None
 ) -> MarconiState:
     """Build the state."""
-    # Depths into the thousands, counts into the hundreds, ages of some thousand uses.
-    span = 8.0 * params.depth_weight + 6.0 + params.decay * capacity / 16.0
+    span = spread(capacity, params.depth_weight, 1.0, params.decay)
     return MarconiState(
         order=make_calendar(capacity, width_for(capacity, span)),
         terms=make_log_terms(params.reuse, depth_weight=params.depth_weight),

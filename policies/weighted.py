@@ -62,6 +62,7 @@ from hotset.policies.log_terms import (
     count_term,
     depth_term,
     make_log_terms,
+    spread,
 )
 from hotset.policies.ordering import needs_order, note_hit, note_insert
 from hotset.policies.request import (
@@ -142,9 +143,7 @@ def make_weighted(
 ) -> WeightedState:
     """Build the state."""
     sources = [getattr(params, f"source_{name}") for name in SOURCE_TYPES]
-    # Depths into the thousands, counts into the hundreds, ages of some thousand uses.
-    span = 8.0 * params.depth_weight + 6.0 * params.reuse_weight
-    span += params.recency * capacity / 16.0
+    span = spread(capacity, params.depth_weight, params.reuse_weight, params.recency)
     return WeightedState(
         order=make_calendar(capacity, width_for(capacity, span)),
         terms=make_log_terms(params.reuse, params.reuse_weight, params.depth_weight),

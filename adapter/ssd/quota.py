@@ -323,26 +323,15 @@ class Quota:
             return None
         finally:
             self._files.close(folder)
-        return Folder(
-            name,
-            here.st_blocks * 512 + sum(sizes.values()),
-            sum(sizes.get(item, 0) for item in INDEX_FILES),
-            sum(size for item, size in sizes.items() if file_number(item) is not None),
-            0 if about is None or self._is_idle(name) else _to_come(about, sizes),
-            used_s,
-            about,
-        )
-
-
-def _to_come(about: About, sizes: dict[str, int]) -> int:
-    """Return what may still come to files of these sizes, without more of them."""
-    index = sum(sizes.get(item, 0) for item in INDEX_FILES)
-    slots = [size for item, size in sizes.items() if file_number(item) is not None]
-    whole = about.slot_bytes * about.slots_per_file
-    whole += map_bytes(about.slots_per_file, about.slot_bytes)
-    return (
-        max(0, about.index_bytes - index)
-        + sum(max(0, whole - size) for size in slots)
-        + max(0, PAGE - sizes.get(PROBE, 0))
-        + sizes.get(ABOUT, 0)  # there twice for a moment when it is written anew
-    )
+        index = sum(sizes.get(item, 0) for item in INDEX_FILES)
+        slots = [size for item, size in sizes.items() if file_number(item) is not None]
+        to_come = 0
+        if about is not None and not self._is_idle(name):
+            whole = about.slot_bytes * about.slots_per_file
+            whole += map_bytes(about.slots_per_file, about.slot_bytes)
+            to_come = max(0, about.index_bytes - index)
+            to_come += sum(max(0, whole - size) for size in slots)
+            to_come += max(0, PAGE - sizes.get(PROBE, 0))
+            to_come += sizes.get(ABOUT, 0)  # there twice while it is written anew
+        used = here.st_blocks * 512 + sum(sizes.values())
+        return Folder(name, used, index, sum(slots), to_come, used_s, about)
